@@ -1,0 +1,92 @@
+"""
+The contracts between the rooms, for whoever brings a transport or a peer of his own.
+
+A transport carries whole messages and knows nothing of JSON; a receiver makes sense of them and knows nothing of
+sockets.  Method names in camelCase are Twisted's; the others are ours.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.python.failure import Failure
+from zope.interface import Attribute, Interface
+
+
+class IMessageTransport(IPushProducer):
+    """
+    One connection that carries whole messages both ways.
+
+    As a producer it produces the incoming messages: C{pauseProducing} stops reading, C{resumeProducing} goes on, and
+    C{stopProducing} is C{close}.  A message whose delivery has begun may still arrive after a pause.
+    """
+
+    unsent: int = Attribute("How many bytes were handed to send() and not yet to the operating system.")
+
+    def send(message: bytes) -> None:
+        """
+        Queue one message (without any framing) behind those before it.  After the connection is gone: nothing.
+        """
+
+    def close() -> None:
+        """
+        Write what is queued, then close.  More than once is fine.
+        """
+
+    def abort(reason: str) -> None:
+        """
+        Close now; what is queued is lost.  C{reason} becomes the text of the receiver's C{connection_lost}.
+        """
+
+
+class IMessageReceiver(Interface):
+    """
+    What a transport delivers to: the peer's side of the conversation.
+    """
+
+    def connection_made(transport: IMessageTransport) -> None:
+        """
+        The connection is up.  Called once, before anything else.
+        """
+
+    def message_received(message: bytes) -> None:
+        """
+        One whole message, without its framing; never empty.
+        """
+
+    def oversized_received(head: bytes, size: int) -> None:
+        """
+        A message longer than C{Limits.max_message_bytes} was skipped: its first bytes, and its whole length.
+        """
+
+    def input_ended() -> None:
+        """
+        The peer closed its half: nothing more will arrive, but what we send still gets there.
+        """
+
+    def connection_lost(reason: Failure) -> None:
+        """
+        The connection is gone both ways.  Called once, after everything else.
+        """
+
+    def writing_paused() -> None:
+        """
+        More than C{Limits.high_water_bytes} are unsent: whoever produces them should wait.
+        """
+
+    def writing_resumed() -> None:
+        """
+        Fewer than C{Limits.low_water_bytes} are unsent.
+        """
+
+
+class IMessageReceiverFactory(Interface):
+    """
+    What makes a receiver for each new connection: an L{acp_twisted.agent.AcpAgent}, say.
+    """
+
+    limits = Attribute("The Limits that a transport of such a connection keeps to.")
+
+    def build_receiver(clock: IReactorTime) -> IMessageReceiver:
+        """
+        A receiver for one connection, whose timers run on C{clock}.
+        """

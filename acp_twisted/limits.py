@@ -1,0 +1,61 @@
+"""
+Every bound of the library and its default, in one place (design rule 6).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import field, frozen, validators
+
+_positive: Any = validators.gt(0)
+
+KiB = 1024
+MiB = 1024 * KiB
+
+
+@frozen(kw_only=True)
+class Limits:
+    """
+    What one connection may use.  Bytes are bytes on the wire, times are seconds.
+
+    @ivar max_message_bytes: one message; a longer one is skipped to its end and refused with -32600.
+    @ivar high_water_bytes: unsent output above which whoever produces it is asked to wait.
+    @ivar low_water_bytes: unsent output below which he may go on.
+    @ivar pause_reading_bytes: unsent output above which no more is read from a peer that does not read.
+    @ivar max_unsent_bytes: unsent output at which the connection is cut.
+    @ivar stall_timeout: how long a peer may take nothing of the waiting output before the connection is cut.
+    @ivar max_queued_messages: received messages that wait behind slow handlers before reading pauses.
+    @ivar max_queued_bytes: the same, in bytes.
+    @ivar max_incoming_requests: requests of the peer in work at once; one more is refused.
+    @ivar max_outgoing_requests: our own unanswered requests; one more fails at once.
+    @ivar max_id_length: the characters of a request id or session id.
+    @ivar max_remembered_ids: cancelled requests whose late answer is still recognised.
+    @ivar max_early_updates: updates kept for sessions whose C{session/new} answer has not come.
+    @ivar max_sessions: sessions of one connection.
+    @ivar max_turn_updates: updates of a turn that its reader has not taken before reading pauses.
+    @ivar stderr_tail_bytes: how much of an agent's standard error is remembered.
+    @ivar drain_timeout: how long received requests may take once the peer has closed its half.
+    @ivar exit_grace: how long an agent may take to exit after its input was closed.
+    @ivar terminate_grace: how long after SIGTERM, before SIGKILL.
+    """
+
+    max_message_bytes: int = field(default=64 * MiB, validator=_positive)
+    high_water_bytes: int = field(default=256 * KiB, validator=_positive)
+    low_water_bytes: int = field(default=64 * KiB, validator=_positive)
+    pause_reading_bytes: int = field(default=16 * MiB, validator=_positive)
+    max_unsent_bytes: int = field(default=128 * MiB, validator=_positive)
+    stall_timeout: float = field(default=60.0, validator=_positive)
+    max_queued_messages: int = field(default=1024, validator=_positive)
+    max_queued_bytes: int = field(default=16 * MiB, validator=_positive)
+    max_incoming_requests: int = field(default=10_000, validator=_positive)
+    max_outgoing_requests: int = field(default=10_000, validator=_positive)
+    max_id_length: int = field(default=1024, validator=_positive)
+    max_remembered_ids: int = field(default=1024, validator=_positive)
+    max_early_updates: int = field(default=1024, validator=_positive)
+    max_sessions: int = field(default=10_000, validator=_positive)
+    max_turn_updates: int = field(default=1024, validator=_positive)
+    stderr_tail_bytes: int = field(default=64 * KiB, validator=_positive)
+    drain_timeout: float = field(default=60.0, validator=_positive)
+    exit_grace: float = field(default=2.0, validator=_positive)
+    terminate_grace: float = field(default=5.0, validator=_positive)
