@@ -1,0 +1,115 @@
+"""
+One prompt turn: what it was handed to answer with, its handler, and its view of its cancellation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import Logger
+
+from acp_twisted.errors import AcpError, InternalError
+from acp_twisted.jsonrpc.cancellation import CancellationToken
+
+_log = Logger()
+
+
+@define(eq=False)
+class Turn:
+    """
+    One prompt of one session, from its acceptance to its answer.  Turns compare by identity (design rule 4).
+
+    @ivar session_id: the session's id.
+    @ivar token: set when anything cancels this turn.
+    @ivar answered: whether the turn is over: its answer is decided, or can't be given any more.  It becomes true just
+        before the answer is written, and updates sent for the turn after that are to be dropped.
+    """
+
+    session_id: str
+    token: CancellationToken
+    _respond: Callable[[Any], object]
+    _fail: Callable[[AcpError], object]
+    _start: Callable[[Turn], Deferred[Any]]
+    _cancelled_with: Callable[[Any], object]
+    answered: bool = field(default=False, init=False)
+    _handler: Deferred[Any] | None = field(default=None, init=False)
+    _stopped: bool = field(default=False, init=False)
+
+    @property
+    def cancelled(self) -> bool:
+        """
+        Whether anything has cancelled the turn.  Once true it stays true.
+        """
+        return self.token.cancelled
+
+    @property
+    def cancellations(self) -> tuple[str, ...]:
+        """
+        What has cancelled the turn, in the order in which it happened.
+        """
+        return self.token.triggers
+
+    # The rest is for the session, which calls each where its state machine says so.
+
+    def run(self) -> Deferred[Any] | None:
+        """
+        Start the handler, unless the turn ended before its handler could begin.
+        """
+        if self.answered:
+            return None
+        self._handler = maybeDeferred(self._start, self)
+        return self._handler
+
+    def stop_handler(self) -> None:
+        """
+        Cancel the handler's Deferred, which may be on its way still.
+        """
+        self._stopped = True
+        self.stop_if_asked()
+
+    def stop_if_asked(self) -> None:
+        """
+        Cancel the handler's Deferred, if it was to be cancelled and is here.  A canceller that raises is logged (B75):
+        nobody waits for the handler any more.
+        """
+        if self._stopped and self._handler is not None:
+            try:
+                self._handler.cancel()
+            except Exception:
+                _log.failure("session/prompt: the handler's cancellation failed")
+
+    def respond(self, result: object) -> None:
+        """
+        Answer with C{result}; with -32603 if it can't be sent.
+        """
+        try:
+            self._respond(result)
+        except Exception:
+            _log.failure("session/prompt: the result could not be sent")
+            self.fail(InternalError())
+
+    def respond_cancelled(self, result: object = None) -> None:
+        """
+        Answer with the stop reason C{cancelled}, keeping what is to be kept of the handler's own C{result}; without it,
+        if that can't be sent.
+        """
+        for kept in (None,) if result is None else (result, None):
+            try:
+                self._respond(self._cancelled_with(kept))
+            except Exception:
+                _log.failure("session/prompt: the cancelled result could not be sent")
+            else:
+                return
+        self.fail(InternalError())
+
+    def fail(self, error: AcpError) -> None:
+        """
+        Answer with C{error}.
+        """
+        try:
+            self._fail(error)
+        except Exception:
+            _log.failure("session/prompt: the error could not be sent")
