@@ -1,0 +1,227 @@
+"""
+Requests of our own: what the caller holds, and what can be done with it (design rule 2).
+"""
+
+from __future__ import annotations
+
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from acp_twisted.errors import AcpError, RequestCancelled, RequestTimedOut
+
+if TYPE_CHECKING:
+    from acp_twisted.jsonrpc.lanes import Asked
+    from acp_twisted.jsonrpc.outgoing import Outgoing
+
+_T = TypeVar("_T")
+
+
+class CancelHandle:
+    """
+    The means to cancel one request, for somebody who does not hold its Deferred.
+
+    It is inert: dropping it does nothing, and it keeps nothing alive but the request's id.  It may be shared; all
+    handles of a request, and its Deferred, send one cancellation between them.  Before the request was sent, after its
+    answer came, and after the connection was lost it does nothing, and that is not remembered (C49, C50, C51).
+    """
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    def cancel(self, reason: str | None = None) -> None:
+        """
+        Ask the peer to cancel.  The caller still gets whatever the peer answers.
+        """
+        self._pending.send_cancel(reason)
+
+
+class Pending:
+    """
+    One line of the table of unanswered requests.
+
+    @ivar id: L{None} until it is sent.
+    @ivar over: whether it is settled, whichever way.
+    """
+
+    __slots__ = ("_table", "asked", "call", "cancel_sent", "id", "method", "over", "timer")
+
+    def __init__(self, table: Outgoing, method: str, call: Call[Any]) -> None:
+        self._table = table
+        self.method = method
+        self.call: Call[Any] | None = call
+        self.id: int | None = None
+        self.over = False
+        self.cancel_sent = False
+        self.timer: IDelayedCall | None = None
+        self.asked: Asked | None = None
+
+    @property
+    def live(self) -> bool:
+        """
+        Whether it was sent and is unanswered.
+        """
+        return self.id is not None and not self.over
+
+    def send_cancel(self, reason: str | None = None) -> None:
+        """
+        Send one cancellation, while the request is sent and unanswered.
+        """
+        if self.live and not self.cancel_sent:
+            self.cancel_sent = True
+            self._table.cancel(self, reason)
+
+    def stop_timer(self) -> None:
+        """
+        No timeout any more.
+        """
+        timer, self.timer = self.timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+
+class Call(Deferred[_T]):
+    """
+    The answer to a request, to come.
+
+    Cancelling it sends one cancellation to the peer and ends it at once with L{RequestCancelled}; the late answer is
+    dropped.  With C{wait} it does not end at once: the peer's own answer, which a conforming peer always gives, ends
+    it, or L{RequestCancelled} after C{wait_timeout} seconds (X6).
+
+    @ivar wait: whether C{cancel} waits for the peer's answer.
+    @ivar wait_timeout: seconds to wait for it at most; 0 is without end.
+    """
+
+    def __init__(self, table: Outgoing, method: str, wait: bool, wait_timeout: float) -> None:
+        super().__init__(_give_up)
+        self._table = table
+        self.pending = Pending(table, method, self)
+        self._timeout = 0.0
+        self._deadline: float | None = None
+        self._winding_up = False
+        self.wait = wait
+        self.wait_timeout = wait_timeout
+        self.context: Context = copy_context()
+
+    @property
+    def request_id(self) -> int | None:
+        """
+        The id on the wire; L{None} before the request is sent.
+        """
+        return self.pending.id
+
+    def cancel(self, reason: str | None = None) -> None:
+        """
+        Cancel the request, at the peer too.
+
+        @param reason: for the peer's log, where the dialect has room for one.
+        """
+        pending = self.pending
+        pending.send_cancel(reason)
+        if not (self.wait and pending.live) or self.called:
+            super().cancel()
+        elif self.wait_timeout and not self._winding_up:
+            # What bounded the answer until now gives way to what bounds the waiting for a cancelled one.
+            self._winding_up = True
+            self._bound(self.wait_timeout, None, RequestCancelled())
+
+    def cancel_handle(self) -> CancelHandle:
+        """
+        Something that cancels the request and can be handed out.
+        """
+        return CancelHandle(self.pending)
+
+    def detach(self) -> None:
+        """
+        Give up the answer without cancelling the request: this Deferred never fires, the request has no timeout any
+        more, and the peer finishes it in its own time.
+        """
+        pending = self.pending
+        pending.stop_timer()
+        if pending.live:
+            pending.call = None
+
+    def bound(self, timeout: float, max_timeout: float) -> None:
+        """
+        End the call with L{RequestTimedOut}, and the request with a cancellation, C{timeout} seconds from now.
+        """
+        self._timeout = timeout
+        self._bound(timeout, max_timeout or None, RequestTimedOut(self.pending.method, timeout))
+
+    def progressed(self) -> None:
+        """
+        Start the timeout anew, because the peer showed that it works; never past C{max_timeout}.
+        """
+        timer = self.pending.timer
+        if timer is None or not timer.active() or not self._timeout:
+            return
+        again = self._timeout
+        if self._deadline is not None:
+            again = min(again, max(0.0, self._deadline - self._table.clock.seconds()))
+        timer.reset(again)
+
+    def _bound(self, seconds: float, max_seconds: float | None, error: AcpError) -> None:
+        pending = self.pending
+        pending.stop_timer()
+        if max_seconds is not None:
+            self._deadline = self._table.clock.seconds() + max_seconds
+            seconds = min(seconds, max_seconds)
+        pending.timer = self._table.clock.callLater(seconds, self._expired, error)
+
+    def _expired(self, error: AcpError) -> None:
+        pending = self.pending
+        pending.send_cancel("timeout" if isinstance(error, RequestTimedOut) else None)
+        self._table.forget(pending)
+        self.errback(error)
+
+
+def _give_up(call: Deferred[_T]) -> None:
+    """
+    The canceller.  The entry leaves the table before the Deferred fires, so that the answer, which may already be on
+    its way, finds nothing and is dropped (B20).  It never raises (B75).
+    """
+    assert isinstance(call, Call)
+    call._table.forget(call.pending)
+    call.errback(RequestCancelled())
+
+
+class Sent(Deferred[None]):
+    """
+    Fires when there is room for more output.  On a link that is gone it fails, but only for somebody who listens: a
+    handler that sends without looking at the outcome causes no noise in the log (B77).
+    """
+
+    _error: AcpError | None = None
+    _heard = False
+
+    @classmethod
+    def failed(cls, error: AcpError) -> Sent:
+        """
+        One that fails as soon as it is listened to.
+        """
+        sent = cls()
+        sent._error = error
+        return sent
+
+    def lost(self, error: AcpError) -> None:
+        """
+        The link went while this waited.
+        """
+        if self._heard:
+            self.errback(error)
+        else:
+            self._error = error
+
+    def addCallbacks(self, *args, **kwargs):  # type: ignore[no-untyped-def]
+        """
+        As L{Deferred.addCallbacks}.
+        """
+        self._heard = True
+        error, self._error = self._error, None
+        if error is not None:
+            self.errback(error)
+        return super().addCallbacks(*args, **kwargs)

@@ -1,0 +1,319 @@
+"""
+The order in which received messages reach their handlers (design rule 5).
+
+Messages with one key form a lane.  A notification handler is waited for before the next thing of its lane happens; a
+request or a response waits for the notifications before it, and nobody waits for a request's handler.  Lanes do not
+wait for each other.
+
+A handler that asks the peer something and waits for the answer must not be what that answer waits for.  So a response
+does not queue behind a handler that is still running if it was asked from inside one (context variables tell), nor
+behind one that itself waits for an answer if it was asked while that one ran; and while a running handler waits for an
+answer, the requests of its lane go through as well, since the peer may need them before it can give that answer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar, copy_context
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from acp_twisted.limits import Limits
+
+_log = Logger()
+
+Key = Hashable
+Handler = Callable[[], "Deferred[object] | None"]
+
+
+@define(eq=False)
+class Running:
+    """
+    A notification handler at work: C{waiting_for} counts the answers that it has asked for and not had.
+    """
+
+    lane: _Lane
+    active: bool = True
+    waiting_for: int = 0
+
+    def asked(self) -> None:
+        """
+        A request was sent from inside this handler.
+        """
+        self.waiting_for += 1
+        if self.waiting_for == 1:
+            self.lane.lanes.read_on()
+            self.lane.let_through()
+
+    def answered(self) -> None:
+        """
+        A request of this handler was settled.
+        """
+        self.waiting_for -= 1
+
+
+_inside: ContextVar[Running | None] = ContextVar("_inside", default=None)
+
+
+@define(eq=False)
+class Asked:
+    """
+    Where an outgoing request came from, taken down when it is sent.
+
+    @ivar key: the lane that its answer belongs to.
+    @ivar inside: the handler that asked, if it was one.
+    @ivar during: the handler that was running in that lane then.
+    """
+
+    key: Key
+    inside: Running | None
+    during: Running | None
+
+
+@define(eq=False)
+class _Waiting:
+    """
+    Something received that waits for its turn.
+
+    @ivar handler: a notification's handler; L{None} for what is not waited for.
+    @ivar release: what lets a request or a response go on.
+    @ivar asked: a response's origin.
+    """
+
+    size: int
+    handler: Handler | None = None
+    release: Callable[[], None] | None = None
+    asked: Asked | None = None
+
+
+@define(eq=False)
+class _Lane:
+    lanes: Lanes
+    key: Key
+    running: Running | None = None
+    queue: deque[_Waiting] = field(factory=deque)
+    pumping: bool = False
+
+    def pump(self) -> None:
+        """
+        Go on until something has to be waited for, or nothing is left.
+        """
+        if self.pumping:
+            return
+        self.pumping = True
+        try:
+            while self.queue and self.running is None:
+                item = self.queue.popleft()
+                self.lanes.taken(item)
+                if item.handler is not None:
+                    self.start(item.handler)
+                elif item.release is not None:
+                    item.release()
+        finally:
+            self.pumping = False
+        if self.running is None and not self.queue:
+            self.lanes.drop(self)
+
+    def start(self, handler: Handler) -> None:
+        running = self.running = Running(self)
+        context = copy_context()
+        context.run(_inside.set, running)
+        try:
+            result = context.run(handler)
+        except Exception:
+            _log.failure("a notification handler failed")
+            result = None
+        if result is None or (result.called and not result.paused):
+            self.running = None
+            running.active = False
+            if result is not None:
+                result.addErrback(_log_failure)
+        else:
+            result.addErrback(_log_failure)
+            result.addBoth(self._finished, running)
+
+    def _finished(self, _: object, running: Running) -> None:
+        running.active = False
+        self.running = None
+        self.pump()
+
+    def let_through(self) -> None:
+        """
+        The running handler waits for an answer: what must not wait for it goes now.
+        """
+        passing = [item for item in self.queue if self.may_pass(item)]
+        for item in passing:
+            if item in self.queue:
+                self.queue.remove(item)
+                self.lanes.taken(item)
+                assert item.release is not None
+                item.release()
+
+    def may_pass(self, item: _Waiting) -> bool:
+        """
+        Whether C{item} may overtake the running handler.
+        """
+        running = self.running
+        if running is None or item.release is None:
+            return False
+        asked = item.asked
+        if asked is not None and asked.inside is not None and asked.inside.active:
+            return True
+        return running.waiting_for > 0 and (asked is None or asked.during is running)
+
+
+def _log_failure(failure: object) -> None:
+    _log.failure("a notification handler failed", failure=failure)  # type: ignore[arg-type]
+
+
+class Lanes:
+    """
+    All lanes of one connection.
+
+    @param limits: what bounds that which waits (rule 6).
+    @param pause: called when too much waits, to stop reading.
+    @param resume: called when there is room again.
+    @param overflow: called when a peer keeps sending although nothing can be taken off; it should cut the link.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        overflow: Callable[[], None],
+    ) -> None:
+        self._limits = limits
+        self._pause = pause
+        self._resume = resume
+        self._overflow = overflow
+        self._lanes: dict[Key, _Lane] = {}
+        self._count = 0
+        self._bytes = 0
+        self._paused = False
+
+    def __len__(self) -> int:
+        """
+        How many lanes have something running or waiting.
+        """
+        return len(self._lanes)
+
+    def notification(self, key: Key, size: int, handler: Handler) -> None:
+        """
+        Run C{handler} when everything before it in the lane C{key} is done.
+        """
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(self, key)
+        self._wait(lane, _Waiting(size, handler))
+        lane.pump()
+
+    def request(self, key: Key, size: int) -> Deferred[None] | None:
+        """
+        L{None} if a request in the lane C{key} may start now, else a Deferred that fires when it may.  Cancelling that
+        gives the place up.
+        """
+        lane = self._lanes.get(key)
+        if lane is None:
+            return None
+        item = _Waiting(size)
+        if lane.may_pass(_Waiting(0, release=_nothing)):
+            return None
+
+        def give_up(_: object) -> None:
+            if item in lane.queue:
+                lane.queue.remove(item)
+                self.taken(item)
+
+        gate: Deferred[None] = Deferred(give_up)
+
+        def release() -> None:
+            gate.callback(None)
+
+        item.release = release
+        self._wait(lane, item)
+        return gate
+
+    def asked(self, key: Key) -> Asked:
+        """
+        Take down that a request is being sent whose answer belongs to the lane C{key}.
+        """
+        inside = _inside.get()
+        if inside is not None and not (inside.active and inside.lane.lanes is self):
+            inside = None  # over, or another connection's
+        lane = self._lanes.get(key)
+        asked = Asked(key, inside, None if lane is None else lane.running)
+        if inside is not None:
+            inside.asked()
+        return asked
+
+    @staticmethod
+    def settled(asked: Asked) -> None:
+        """
+        That request is over, whichever way.
+        """
+        if asked.inside is not None:
+            asked.inside.answered()
+
+    def response(self, asked: Asked, size: int, deliver: Callable[[], None]) -> None:
+        """
+        Deliver an answer behind the notifications before it.
+        """
+        lane = self._lanes.get(asked.key)
+        item = _Waiting(size, release=deliver, asked=asked)
+        if lane is None or lane.may_pass(item):
+            deliver()
+        else:
+            self._wait(lane, item)
+
+    def _wait(self, lane: _Lane, item: _Waiting) -> None:
+        lane.queue.append(item)
+        self._count += 1
+        self._bytes += item.size
+        if self._count <= self._limits.max_queued_messages and self._bytes <= self._limits.max_queued_bytes:
+            return
+        if not any(each.running is not None and each.running.waiting_for for each in self._lanes.values()):
+            if not self._paused:
+                self._paused = True
+                self._pause()
+        elif (
+            # A handler waits for an answer that is still to be read, so reading goes on, but not for ever.
+            self._count > _PATIENCE * self._limits.max_queued_messages
+            or self._bytes > _PATIENCE * self._limits.max_queued_bytes
+        ):
+            self._overflow()
+
+    def taken(self, item: _Waiting) -> None:
+        """
+        C{item} waits no more.
+        """
+        self._count -= 1
+        self._bytes -= item.size
+        limits = self._limits
+        if self._count <= limits.max_queued_messages // 2 and self._bytes <= limits.max_queued_bytes // 2:
+            self.read_on()
+
+    def read_on(self) -> None:
+        """
+        There is room, or something that a handler waits for is still to be read.
+        """
+        if self._paused:
+            self._paused = False
+            self._resume()
+
+    def drop(self, lane: _Lane) -> None:
+        """
+        Forget a lane in which nothing runs or waits.
+        """
+        if self._lanes.get(lane.key) is lane:
+            del self._lanes[lane.key]
+
+
+_PATIENCE = 8
+
+
+def _nothing() -> None:
+    """A release that is only asked about."""

@@ -1,0 +1,459 @@
+"""
+One side of a JSON-RPC 2.0 conversation: ids, the tables of requests in both directions, one answer each, and the end.
+
+A message is looked at inside the delivery of its bytes, and no reactor turn passes between them and the handler.  The
+peer knows nothing of ACP: an L{IRouter} says which lane a message belongs to, what must be applied before anything else
+is looked at, and who handles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Hashable
+from inspect import iscoroutine
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from acp_twisted.errors import (
+    AcpConnectionError,
+    AcpError,
+    InternalError,
+    InvalidRequest,
+    RequestCancelled,
+)
+from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
+from acp_twisted.jsonrpc.calls import Call, Sent
+from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect
+from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.jsonrpc.lanes import Lanes
+from acp_twisted.jsonrpc.messages import (
+    EncodeError,
+    Id,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    error_bytes,
+    id_key,
+    notification_bytes,
+    parse,
+    read_head,
+    result_bytes,
+)
+from acp_twisted.jsonrpc.outgoing import Outgoing
+from acp_twisted.jsonrpc.router import TAKEN, IRouter
+from acp_twisted.limits import Limits
+
+_log = Logger()
+
+
+@implementer(IMessageReceiver)
+class Peer:
+    """
+    One side of the conversation.
+
+    @ivar stray_messages: how many received lines were no messages at all.
+    @param router: who handles what arrives.
+    @param clock: runs the timeouts.
+    @param dialect: how requests are cancelled.
+    @param request_timeout: seconds for each request that names no other; 0 is without end.
+    @param answers_noise: whether bytes that are no message are answered with an error without id, as an agent does;
+        a client only counts them, since an agent's program may print anything (B39).
+    """
+
+    def __init__(
+        self,
+        router: IRouter,
+        clock: IReactorTime,
+        limits: Limits,
+        *,
+        dialect: CancellationDialect = ACP,
+        request_timeout: float = 60.0,
+        answers_noise: bool = True,
+    ) -> None:
+        self._router = router
+        self.clock = clock
+        self.limits = limits
+        self.dialect = dialect
+        self.request_timeout = request_timeout
+        self._answers_noise = answers_noise
+        self.stray_messages = 0
+        self._transport: IMessageTransport | None = None
+        self._lost: AcpConnectionError | None = None
+        self._input_over = False
+        self._closing = False
+        self._incoming: dict[Hashable, IncomingRequest] = {}
+        self._room: list[Sent] | None = None
+        self._closed: list[Deferred[AcpConnectionError]] = []
+        self._drain_timer: IDelayedCall | None = None
+        self.lanes = Lanes(limits, self._pause_reading, self._resume_reading, self._flooded)
+        self._outgoing = Outgoing(clock, limits, dialect, self.lanes, self._send)
+
+    # ---- what we send
+
+    def call(
+        self,
+        method: str,
+        params: object = None,
+        *,
+        timeout: float | None = None,
+        max_timeout: float = 0.0,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+    ) -> Call[Any]:
+        """
+        Send a request.
+
+        @param timeout: seconds; L{None} is the peer's C{request_timeout}, 0 is without end.
+        @param max_timeout: seconds that C{Call.progressed} can't stretch the timeout beyond; 0 is without end.
+        @param wait: see L{Call}.
+        @return: the result as JSON.  It fails with the peer's L{AcpError}, L{RequestTimedOut
+            <acp_twisted.errors.RequestTimedOut>}, L{RequestCancelled}, L{InvalidResponse
+            <acp_twisted.errors.InvalidResponse>}, L{LimitExceeded <acp_twisted.errors.LimitExceeded>}, L{EncodeError}
+            or L{AcpConnectionError}.
+        """
+        call = self.prepare(method, wait=wait, wait_timeout=wait_timeout)
+        return self.publish(call, params, timeout=timeout, max_timeout=max_timeout)
+
+    def prepare(self, method: str, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
+        """
+        A request that is not sent yet, so that a L{CancelHandle <acp_twisted.jsonrpc.calls.CancelHandle>} of it can be
+        handed out first.  Cancelling it before it is published ends it, and nothing is sent.
+        """
+        return Call(self._outgoing, method, wait, wait_timeout)
+
+    def publish(
+        self, call: Call[Any], params: object = None, *, timeout: float | None = None, max_timeout: float = 0.0
+    ) -> Call[Any]:
+        """
+        Send what L{prepare} made, once.
+        """
+        if not call.called and call.pending.id is None:
+            asked = self.lanes.asked(self._router.lane_of(call.pending.method, params))
+            seconds = self.request_timeout if timeout is None else timeout
+            self._outgoing.publish(call, params, asked, seconds, max_timeout)
+        return call
+
+    def notify(self, method: str, params: object = None) -> Deferred[None]:
+        """
+        Send a notification.
+
+        @return: fires when the output has room for more; at once as a rule.  On a link that is gone it fails with
+            L{AcpConnectionError}, for those who listen.
+        @raise EncodeError: when no JSON can carry the params.
+        """
+        message = notification_bytes(method, params)
+        transport = self._transport
+        if transport is None or self._lost is not None:
+            return Sent.failed(self._lost or AcpConnectionError("not connected"))
+        transport.send(message)
+        return self.when_writable()
+
+    def when_writable(self) -> Deferred[None]:
+        """
+        Fires when the unsent output is below its mark; at once as a rule.
+        """
+        if self._lost is not None:
+            return Sent.failed(self._lost)
+        if self._room is None:
+            return succeed(None)
+        room = self._room
+        sent = Sent(lambda waiting: room.remove(waiting) if waiting in room else None)
+        room.append(sent)
+        return sent
+
+    def send_cancel_request(self, request_id: Id, reason: str | None = None) -> None:
+        """
+        Send a cancellation for any id, for who routes requests himself.  Most code wants C{Call.cancel}.
+        """
+        self._outgoing.send_cancel(request_id, reason)
+
+    @property
+    def pending_requests(self) -> int:
+        """
+        How many requests of ours are unanswered.
+        """
+        return len(self._outgoing)
+
+    @property
+    def incoming_requests(self) -> int:
+        """
+        How many requests of the peer are unanswered.
+        """
+        return len(self._incoming)
+
+    # ---- what we receive
+
+    def connection_made(self, transport: IMessageTransport) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
+        self._transport = transport
+        self._outgoing.closed = None
+
+    def message_received(self, message: bytes) -> None:
+        """
+        See L{IMessageReceiver}.  No exception leaves it (rule 7).
+        """
+        parsed = parse(message)
+        if isinstance(parsed, Notification):
+            self._notification(parsed, len(message))
+        elif isinstance(parsed, Response):
+            self._outgoing.answered(parsed, len(message))
+        elif isinstance(parsed, Request):
+            self._request(parsed, len(message))
+        else:
+            self._malformed(parsed)
+
+    def remainder_received(self, message: bytes) -> None:
+        """
+        See L{IMessageReceiver}: of an unterminated last line only an answer counts (B49).
+        """
+        parsed = parse(message)
+        if isinstance(parsed, Response):
+            self._outgoing.answered(parsed, len(message))
+
+    def oversized_received(self, head: bytes, size: int) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
+        _log.warn(
+            "a message of {size} bytes is over the limit of {limit}", size=size, limit=self.limits.max_message_bytes
+        )
+        known = read_head(head)
+        if known.is_response:
+            self._outgoing.answered_too_large(known.id, size)
+        elif known.id is not None or (self._answers_noise and not known.has_id):
+            data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
+            self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))
+
+    def _malformed(self, bad: Malformed) -> None:
+        if bad.stray:
+            self.stray_messages += 1
+        if not bad.stray or self.stray_messages == 1:
+            _log.warn("received what is no message: {error} {reason}", error=bad.error, reason=bad.error.data)
+        if bad.has_id or self._answers_noise:
+            self._send(error_bytes(bad.id, bad.error))
+
+    def _notification(self, notification: Notification, size: int) -> None:
+        if notification.method == self.dialect.method:
+            self._cancellation(notification)
+        try:
+            if self._router.apply_now(notification):
+                return
+        except Exception:
+            _log.failure("{method} failed", method=notification.method)
+            return
+        key = self._router.lane_of(notification.method, notification.params)
+        self.lanes.notification(key, size, lambda: self._router.handle_notification(notification))
+
+    def _cancellation(self, notification: Notification) -> None:
+        """
+        The built-in effect of a cancellation, before anybody else sees it.  One for an unknown, finished or malformed
+        id does nothing (X8, X10, C25).
+        """
+        params = notification.params
+        if not isinstance(params, dict) or params.get("requestId") is None:
+            return
+        request = self._incoming.get(id_key(params["requestId"]))
+        if request is None:
+            return
+        if self.dialect.gives_reason:
+            _log.info("{method} was cancelled by the peer", method=request.method)
+        self._stop(request, self.dialect.method)
+
+    def _stop(self, request: IncomingRequest, trigger: str) -> None:
+        try:
+            request.stop(trigger)
+        except Exception:
+            _log.failure("cancelling {method} failed", method=request.method)
+            request.fail(RequestCancelled())
+
+    def _request(self, message: Request, size: int) -> None:
+        key = id_key(message.id)
+        refusal = self._refusal(message, key)
+        if refusal is not None:
+            self._send(error_bytes(message.id, refusal))
+            return
+        request = IncomingRequest(self, message.id, message.method, message.params)
+        self._incoming[key] = request
+        try:
+            gate = self.lanes.request(self._router.lane_of(message.method, message.params), size)
+            result = self._router.handle_request(request, gate)
+        except Exception:
+            request.fail_with(Failure())
+            return
+        if result is TAKEN:
+            return
+        if iscoroutine(result):
+            result = Deferred.fromCoroutine(cast("Coroutine[Deferred[Any], Any, Any]", result))
+        if isinstance(result, Deferred):
+            request.await_work(result)
+        else:
+            request.respond(result)
+
+    def _refusal(self, message: Request, key: Hashable) -> AcpError | None:
+        """
+        Why a request is not even looked at.
+        """
+        if isinstance(message.id, str) and len(message.id) > self.limits.max_id_length:
+            return InvalidRequest("Request id too long", {"maxIdLength": self.limits.max_id_length})
+        if key in self._incoming:
+            return InvalidRequest("Request id already in use")
+        if self._closing:
+            return RequestCancelled("Shutting down")
+        if len(self._incoming) >= self.limits.max_incoming_requests:
+            return InternalError("Too many requests", {"maxIncomingRequests": self.limits.max_incoming_requests})
+        return None
+
+    def answer(self, request: IncomingRequest, result: object, error: AcpError | None) -> None:
+        """
+        For L{IncomingRequest}: its one answer.
+        """
+        if error is None:
+            try:
+                message = result_bytes(request.id, result)
+            except EncodeError:
+                _log.failure("the result of {method} can't be sent", method=request.method)
+                error = InternalError()
+        if error is not None:
+            try:
+                message = error_bytes(request.id, error)
+            except EncodeError:
+                message = error_bytes(request.id, AcpError(error.code, "Internal error"))
+        request.answered = True
+        self._incoming.pop(id_key(request.id), None)
+        if self.dialect.answers or self.dialect.method not in request.token.triggers:
+            self._send(message)
+        if not self._incoming:
+            self._drained()
+
+    # ---- pressure
+
+    def writing_paused(self) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
+        if self._room is None:
+            self._room = []
+
+    def writing_resumed(self) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
+        waiting, self._room = self._room, None
+        for sent in waiting or ():
+            sent.callback(None)
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.pauseProducing()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None:
+            self._transport.resumeProducing()
+
+    def _flooded(self) -> None:
+        if self._transport is not None and self._lost is None:
+            self._transport.abort("the peer sent more than max_queued_messages allows, and no answer")
+
+    def _send(self, message: bytes) -> None:
+        if self._transport is not None and self._lost is None:
+            self._transport.send(message)
+
+    # ---- the end
+
+    def input_ended(self) -> None:
+        """
+        See L{IMessageReceiver}.  No answer can come any more; what was received is still answered, at most
+        C{Limits.drain_timeout} seconds later, then the link is closed.
+        """
+        if self._input_over:
+            return
+        self._input_over = True
+        self._outgoing.fail_all(AcpConnectionError("the peer closed its output"))
+        if self._incoming and self._lost is None:
+            self._drain_timer = self.clock.callLater(self.limits.drain_timeout, self._drain_over)
+        self._drained()
+
+    def _drain_over(self) -> None:
+        self._drain_timer = None
+        self.stop_requests("shutdown")
+
+    def _drained(self) -> None:
+        if (self._input_over or self._closing) and not self._incoming and self._lost is None:
+            self._stop_drain_timer()
+            if self._transport is not None:
+                self._transport.close()
+
+    def _stop_drain_timer(self) -> None:
+        timer, self._drain_timer = self._drain_timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def stop_requests(self, trigger: str) -> None:
+        """
+        Cancel every request of the peer, as if it had cancelled it.
+        """
+        for request in list(self._incoming.values()):
+            self._stop(request, trigger)
+
+    def shutdown(self) -> Deferred[None]:
+        """
+        See L{IMessageReceiver}: cancel what runs, answer it, flush, close.
+
+        @return: fires when the link is gone.
+        """
+        gone = self.when_closed().addCallback(_nothing)
+        if self._transport is None:
+            self.connection_lost(Failure(AcpConnectionError("the connection was closed")))
+        elif not self._closing and self._lost is None:
+            self._closing = True
+            self.stop_requests("shutdown")
+            self._outgoing.fail_all(AcpConnectionError("the connection was closed"))
+            self._drained()
+        return gone
+
+    def when_closed(self) -> Deferred[AcpConnectionError]:
+        """
+        Fires with the reason when the link is gone.
+        """
+        if self._lost is not None:
+            return succeed(self._lost)
+        gone: Deferred[AcpConnectionError] = Deferred(self._closed.remove)
+        self._closed.append(gone)
+        return gone
+
+    def connection_lost(self, reason: Failure) -> None:
+        """
+        See L{IMessageReceiver}.  Everything that waits for the link ends here, once.
+        """
+        if self._lost is not None:
+            return
+        lost = reason.value
+        if not isinstance(lost, AcpConnectionError):
+            lost = AcpConnectionError("the connection was lost", reason)
+        self._lost = lost
+        self._input_over = True
+        self._stop_drain_timer()
+        requests, self._incoming = self._incoming, {}
+        for request in requests.values():
+            # No answer can be sent any more, whoever would give it.
+            request.answered = True
+            self._stop(request, "connectionLost")
+        self._outgoing.fail_all(lost)
+        waiting, self._room = self._room, None
+        for sent in waiting or ():
+            sent.lost(lost)
+        self._router.connection_lost(lost)
+        closed, self._closed = self._closed, []
+        for gone in closed:
+            gone.callback(lost)
+
+
+def _nothing(_: object) -> None:
+    return None
