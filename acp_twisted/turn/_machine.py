@@ -2,8 +2,9 @@
 The state machine of one session's turns (the v1 prompt turn), on Automat.
 
 An output never calls anybody: it moves the timers and records what is to be done, in L{TurnCore}'s C{cancellations},
-C{effects} and C{starting}.  L{PromptSession<acp_twisted.turn.prompt_session.PromptSession>} does it after the machine has
-moved.  So no user code runs inside an output, and an event that comes from within user code finds the machine at rest.
+C{effects} and C{starting}.  L{PromptSession<acp_twisted.turn.prompt_session.PromptSession>} does it after the machine
+has moved.  So no user code runs inside an output, and an event that comes from within user code finds the machine at
+rest.
 """
 
 from __future__ import annotations

@@ -29,14 +29,15 @@ class Turn:
     """
 
     session_id: str
-    token: CancellationToken
-    _respond: Callable[[Any], object]
-    _fail: Callable[[AcpError], object]
-    _start: Callable[[Turn], Deferred[Any]]
-    _cancelled_with: Callable[[Any], object]
+    token: CancellationToken = field(repr=False)
+    # Not shown: what these hold on to may hold the prompt, and a turn may be shown in a log (design rule 9).
+    _respond: Callable[[Any], object] = field(repr=False)
+    _fail: Callable[[AcpError], object] = field(repr=False)
+    _start: Callable[[Turn], Deferred[Any]] = field(repr=False)
+    _cancelled_with: Callable[[Any], object] = field(repr=False)
     answered: bool = field(default=False, init=False)
-    _handler: Deferred[Any] | None = field(default=None, init=False)
-    _stopped: bool = field(default=False, init=False)
+    _handler: Deferred[Any] | None = field(default=None, init=False, repr=False)
+    _stopped: bool = field(default=False, init=False, repr=False)
 
     @property
     def cancelled(self) -> bool:
