@@ -332,7 +332,8 @@ def test_id_keys_stay_apart() -> None:
 def test_is_id() -> None:
     """What a request's id may be."""
     assert all(is_id(value) for value in (0, -(2**63), 2**63 - 1, "", None))
-    assert not any(is_id(value) for value in (True, 1.0, 2**63, -(2**63) - 1, [], {}))
+    others: list[object] = [True, 1.0, 2**63, -(2**63) - 1, [], {}]
+    assert not any(is_id(other) for other in others)
 
 
 # Encoding
