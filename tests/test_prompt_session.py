@@ -5,7 +5,9 @@ The v1 prompt turn: each row of its table, and each of the races around it.
 from __future__ import annotations
 
 import gc
+import runpy
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -991,3 +993,21 @@ def test_every_state_answers_every_input() -> None:
     assert states == {"Idle", "Running", "Cancelling", "Closing", "Closed"}
     assert len(automaton.inputAlphabet()) == 10
     assert known == {(state, event) for state in states for event in automaton.inputAlphabet()}
+
+
+def test_the_drawings_are_the_machine() -> None:
+    """The drawings in the documentation are what tools/draw_machines.py makes of the code today."""
+    tool = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "draw_machines.py"))
+    assert tool["main"](["--check"]) == 0
+
+
+def test_stale_drawings_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The check fails for a missing drawing and for an old one, and passes once they are drawn again."""
+    tool = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "draw_machines.py"))
+    assert tool["main"](["--check"], tmp_path) == 1
+    assert tool["main"]([], tmp_path) == 0
+    assert tool["main"](["--check"], tmp_path) == 0
+    drawing = tmp_path / "prompt_session.mmd"
+    drawing.write_text(drawing.read_text().replace("Running --> Idle", "Running --> Closed"))
+    assert tool["main"](["--check"], tmp_path) == 1
+    assert "prompt_session.mmd" in capsys.readouterr().err
