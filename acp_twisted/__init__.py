@@ -1,1 +1,80 @@
-"""."""
+"""
+The Agent Client Protocol on Twisted: write agents, drive agents, cancel anything.
+"""
+
+from acp_twisted._version import __version__
+from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder, run_agent
+from acp_twisted.agent.blocking import SyncPromptContext
+from acp_twisted.agent.connection import AgentConnection
+from acp_twisted.agent.context import PromptContext
+from acp_twisted.client.client import AcpClient, AcpClientBuilder
+from acp_twisted.client.connection import ClientConnection
+from acp_twisted.client.session import ClientSession, PromptTurn
+from acp_twisted.client.signal import CancellationSignal
+from acp_twisted.errors import (
+    AcpCapabilityError,
+    AcpConnectionError,
+    AcpError,
+    AcpVersionError,
+    AgentStartError,
+    AuthRequired,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    InvalidResponse,
+    LimitExceeded,
+    LocalError,
+    MethodNotFound,
+    NotInitialized,
+    ParseError,
+    RequestCancelled,
+    RequestTimedOut,
+    ResourceNotFound,
+    SessionBusy,
+)
+from acp_twisted.jsonrpc.calls import Call, CancelHandle
+from acp_twisted.jsonrpc.cancellation import CancellationToken
+from acp_twisted.limits import Limits
+from acp_twisted.transports.process import AgentCommand
+from acp_twisted.turn.timeouts import PromptTimeouts
+
+__all__ = [
+    "AcpAgent",
+    "AcpAgentBuilder",
+    "AcpCapabilityError",
+    "AcpClient",
+    "AcpClientBuilder",
+    "AcpConnectionError",
+    "AcpError",
+    "AcpVersionError",
+    "AgentCommand",
+    "AgentConnection",
+    "AgentStartError",
+    "AuthRequired",
+    "Call",
+    "CancelHandle",
+    "CancellationSignal",
+    "CancellationToken",
+    "ClientConnection",
+    "ClientSession",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "InvalidResponse",
+    "LimitExceeded",
+    "Limits",
+    "LocalError",
+    "MethodNotFound",
+    "NotInitialized",
+    "ParseError",
+    "PromptContext",
+    "PromptTimeouts",
+    "PromptTurn",
+    "RequestCancelled",
+    "RequestTimedOut",
+    "ResourceNotFound",
+    "SessionBusy",
+    "SyncPromptContext",
+    "__version__",
+    "run_agent",
+]

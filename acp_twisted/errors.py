@@ -1,10 +1,11 @@
 """
 The one tree of errors.
 
-L{AcpError} is an error of the protocol: a code, a message for people, and optional data.  A handler raises one to answer
-with it; a caller receives one when the peer answered with it (then C{remote} is true) or when this side gave the request
-up (then it is false).  What is nobody's answer (a lost link, a missing capability, a program that does not start) is a
-L{LocalError}: its code and text stay on this side, and a handler that lets one escape is answered with a plain -32603.
+L{AcpError} is an error of the protocol: a code, a message for people, and optional data.  A handler raises one to
+answer with it; a caller receives one when the peer answered with it (then C{remote} is true) or when this side gave
+the request up (then it is false).  What is nobody's answer (a lost link, a missing capability, a program that does not
+start) is a L{LocalError}: its code and text stay on this side, and a handler that lets one escape is answered with a
+plain -32603.
 """
 
 from __future__ import annotations
@@ -220,6 +221,24 @@ class AcpVersionError(LocalError):
     def __init__(self, version: object) -> None:
         super().__init__(f"the agent answered protocol version {version!r}")
         self.version = version
+
+
+class NotInitialized(LocalError):
+    """
+    C{initialize} comes before everything else on a connection; nothing was sent.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("call initialize() first")
+
+
+class SessionBusy(LocalError):
+    """
+    A session has one turn at a time, and this one's is not answered yet; nothing was sent.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__("the session's turn is not answered yet", {"sessionId": session_id})
 
 
 class InvalidResponse(LocalError):

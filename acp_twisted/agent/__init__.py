@@ -1,1 +1,3 @@
-"""."""
+"""
+The agent half: what people write agents with.
+"""

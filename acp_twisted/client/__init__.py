@@ -1,1 +1,3 @@
-"""."""
+"""
+The client half: what drives an agent.
+"""

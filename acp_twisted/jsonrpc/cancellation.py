@@ -74,7 +74,10 @@ class CancellationToken:
         else:
             self._callbacks.append(callback)
 
-    def _forget(self, callback: Callable[[], object]) -> None:
+    def forget(self, callback: Callable[[], object]) -> None:
+        """
+        Take back an C{on_cancel}.
+        """
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 
@@ -86,7 +89,7 @@ class CancellationToken:
         def fire() -> None:
             waiting.callback(None)
 
-        waiting: Deferred[None] = Deferred(lambda _: self._forget(fire))
+        waiting: Deferred[None] = Deferred(lambda _: self.forget(fire))
         self.on_cancel(fire)
         return waiting
 
@@ -96,12 +99,14 @@ class CancellationToken:
         """
 
         def stop() -> None:
-            work.cancel()
-            if not outcome.called:
-                outcome.errback(RequestCancelled())
+            try:
+                work.cancel()
+            finally:
+                if not outcome.called:
+                    outcome.errback(RequestCancelled())
 
         def settle(result: _T | Failure) -> None:
-            self._forget(stop)
+            self.forget(stop)
             if outcome.called:
                 return
             if self.cancelled:

@@ -1,0 +1,207 @@
+"""
+Prompt handlers that block: they run in the reactor's thread pool.
+
+Python can't interrupt a thread.  When the turn is ended for such a handler, what it waits for at the client ends with
+L{RequestCancelled}, every later request does at once, and what it returns in the end is dropped; until then it goes on.
+So it looks at C{is_cancelled} between its steps, or registers with C{on_cancel} what ends the thing that it waits for
+(kills a subprocess, closes a socket).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from typing import Any, TypeVar, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads, IReactorThreads
+from twisted.internet.threads import blockingCallFromThread
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+
+from acp_twisted.agent.context import PromptContext
+from acp_twisted.errors import RequestCancelled
+from acp_twisted.handlers import Bound
+from acp_twisted.schema import v1
+
+_T = TypeVar("_T")
+
+
+def run_blocking(handler: Bound, prompt: v1.PromptRequest, context: PromptContext) -> Deferred[Any]:
+    """
+    Call C{handler} in the reactor's thread pool with C{prompt} and a L{SyncPromptContext}.
+
+    @return: what it returns.  Cancelling this ends it at once; the thread is left to itself.
+    """
+    reactor: Any = context.connection.clock
+    sync = SyncPromptContext(context, reactor)
+
+    def left(_: object) -> None:
+        sync.leave()
+
+    outcome: Deferred[Any] = Deferred(left)
+
+    def finished(success: bool, result: Any) -> None:
+        reactor.callFromThread(settle, result)
+
+    def settle(result: Any) -> None:
+        if outcome.called:
+            return
+        if isinstance(result, Failure):
+            outcome.errback(result)
+        else:
+            outcome.callback(result)
+
+    pool = cast(ThreadPool, IReactorThreads(reactor).getThreadPool())
+    pool.callInThreadWithCallback(finished, copy_context().run, handler, prompt, sync)
+    return outcome
+
+
+class SyncPromptContext:
+    """
+    A L{PromptContext} for a blocking handler: what returns a Deferred there blocks here, and raises what that fails
+    with.  It is for the handler's own thread.
+    """
+
+    def __init__(self, context: PromptContext, reactor: IReactorFromThreads) -> None:
+        self._context = context
+        self._reactor = reactor
+        self._left = False
+
+    def leave(self) -> None:
+        """
+        In the reactor's thread: the turn is over for this handler.
+        """
+        self._left = True
+        self._context.cancel_outstanding()
+
+    def _wait(self, function: Callable[[], Deferred[_T]]) -> _T:
+        def ask() -> Deferred[_T]:
+            if self._left:
+                raise RequestCancelled()
+            return function()
+
+        return cast(_T, blockingCallFromThread(self._reactor, ask))
+
+    @property
+    def request(self) -> v1.PromptRequest:
+        """
+        The prompt.
+        """
+        return self._context.request
+
+    @property
+    def session_id(self) -> str:
+        """
+        The session that was prompted.
+        """
+        return self._context.session_id
+
+    @property
+    def client_capabilities(self) -> v1.ClientCapabilities:
+        """
+        What the client can do.
+        """
+        return self._context.client_capabilities
+
+    @property
+    def is_cancelled(self) -> bool:
+        """
+        Whether the turn was cancelled.  Cheap: look at it often.
+        """
+        return self._context.is_cancelled
+
+    @property
+    def cancellations(self) -> tuple[str, ...]:
+        """
+        What cancelled the turn, in order.
+        """
+        return self._context.cancellations
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """
+        Call C{callback} once when the turn is cancelled, in the reactor's thread, so it must not block.
+        """
+        blockingCallFromThread(self._reactor, self._context.on_cancel, callback)
+
+    def send_message(self, text: str, message_id: str | None = None) -> None:
+        """
+        Send a piece of the agent's answer, and wait while the client is behind.
+        """
+        self._wait(lambda: self._context.send_message(text, message_id))
+
+    def send_thought(self, text: str, message_id: str | None = None) -> None:
+        """
+        Send a piece of the agent's reasoning.
+        """
+        self._wait(lambda: self._context.send_thought(text, message_id))
+
+    def send_update(self, update: object) -> None:
+        """
+        Send C{session/update}.
+        """
+        self._wait(lambda: self._context.send_update(update))
+
+    def call(self, request: object, **options: Any) -> Any:
+        """
+        Send any request of the protocol to the client, and wait for its response.
+        """
+        return self._wait(lambda: self._context.call(request, **options))
+
+    def ext_request(self, method: str, params: object = None, **options: Any) -> Any:
+        """
+        Send an extension's request to the client, and wait for its result.
+        """
+        return self._wait(lambda: self._context.ext_request(method, params, **options))
+
+    def request_permission(
+        self, tool_call: v1.ToolCallUpdate, options: Sequence[v1.PermissionOption], **call_options: Any
+    ) -> v1.RequestPermissionResponse:
+        """
+        Ask the user.
+        """
+        return self._wait(lambda: self._context.request_permission(tool_call, options, **call_options))
+
+    def read_text_file(
+        self, path: str, line: int | None = None, limit: int | None = None, **call_options: Any
+    ) -> v1.ReadTextFileResponse:
+        """
+        Read a file as the editor has it.
+        """
+        return self._wait(lambda: self._context.read_text_file(path, line, limit, **call_options))
+
+    def write_text_file(self, path: str, content: str, **call_options: Any) -> v1.WriteTextFileResponse:
+        """
+        Write a file through the editor.
+        """
+        return self._wait(lambda: self._context.write_text_file(path, content, **call_options))
+
+    def create_terminal(self, command: str, args: Sequence[str] = (), **options: Any) -> v1.CreateTerminalResponse:
+        """
+        Start a command in a terminal of the client's; the options are L{PromptContext.create_terminal}'s.
+        """
+        return self._wait(lambda: self._context.create_terminal(command, args, **options))
+
+    def terminal_output(self, terminal_id: str, **call_options: Any) -> v1.TerminalOutputResponse:
+        """
+        What the terminal shows so far.
+        """
+        return self._wait(lambda: self._context.terminal_output(terminal_id, **call_options))
+
+    def wait_for_terminal_exit(self, terminal_id: str, **call_options: Any) -> v1.WaitForTerminalExitResponse:
+        """
+        Wait until the command has ended.
+        """
+        return self._wait(lambda: self._context.wait_for_terminal_exit(terminal_id, **call_options))
+
+    def kill_terminal(self, terminal_id: str, **call_options: Any) -> v1.KillTerminalResponse:
+        """
+        End the command; the terminal stays.
+        """
+        return self._wait(lambda: self._context.kill_terminal(terminal_id, **call_options))
+
+    def release_terminal(self, terminal_id: str, **call_options: Any) -> v1.ReleaseTerminalResponse:
+        """
+        Give the terminal back.
+        """
+        return self._wait(lambda: self._context.release_terminal(terminal_id, **call_options))

@@ -1,0 +1,327 @@
+"""
+One connection of an agent: its sessions, their turns, and what the agent can ask of the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from acp_twisted.agent.blocking import run_blocking
+from acp_twisted.agent.context import PromptContext
+from acp_twisted.connection import Connection, decode, encode_result
+from acp_twisted.errors import (
+    AcpConnectionError,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ResourceNotFound,
+)
+from acp_twisted.handlers import outcome
+from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.jsonrpc.messages import Notification
+from acp_twisted.jsonrpc.router import TAKEN
+from acp_twisted.schema import methods, v1
+from acp_twisted.turn.prompt_session import PromptSession, Turn
+
+if TYPE_CHECKING:
+    from acp_twisted.agent.agent import AcpAgent
+
+_log = Logger()
+
+PROTOCOL_VERSION = 1
+
+
+class AgentConnection(Connection):
+    """
+    The agent's side of one connection.
+
+    @ivar agent: the agent that serves it.
+    @ivar client_capabilities: what the client can do; nothing before C{initialize}.
+    @ivar client_info: what the client says of itself, if it did.
+    """
+
+    def __init__(self, agent: AcpAgent, clock: IReactorTime) -> None:
+        super().__init__(agent.handlers, clock, agent.limits, request_timeout=agent.request_timeout, answers_noise=True)
+        self.agent = agent
+        self.client_capabilities = v1.ClientCapabilities()
+        self.client_info: v1.Implementation | None = None
+        self._initialized = False
+        self._sessions: dict[str, PromptSession] = {}
+        self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
+            "initialize": self._initialize,
+            "session/new": self._new_session,
+            "session/load": self._open_session,
+            "session/resume": self._open_session,
+            "session/prompt": self._prompt,
+            "session/close": self._close_session,
+            "session/delete": self._close_session,
+            "session/cancel": self._cancel_request,
+        }
+
+    @property
+    def session_ids(self) -> tuple[str, ...]:
+        """
+        The sessions of this connection.
+        """
+        return tuple(self._sessions)
+
+    def send_update(self, session_id: str, update: object) -> Deferred[None]:
+        """
+        Send C{session/update}, at any time.  Within a turn, use the turn's context instead: that drops what comes after
+        the turn's answer.
+
+        @param update: a C{v1} update, such as L{v1.AvailableCommandsUpdate}.
+        """
+        return self.notify(v1.SessionNotification(session_id=session_id, update=update))
+
+    # ---- what the peer asks of its router
+
+    def apply_now(self, notification: Notification) -> bool:
+        """
+        C{session/cancel} takes effect before any later message is looked at (V1C11, design rule 3).
+        """
+        if notification.method != "session/cancel":
+            return False
+        self._cancel(decode(notification.params, v1.CancelNotification))
+        return True
+
+    def handle_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
+        """
+        name = request.method
+        special = self._special.get(name)
+        if special is None and name not in self._handlers:
+            raise MethodNotFound(data={"method": name})
+        if not (self._initialized or name == "initialize" or name.startswith("_")):
+            raise InvalidRequest("initialize comes first", {"method": name})
+        if special is not None:
+            return special(request, gate)
+        method = methods.get(name)
+        if method is not None and method.session_keyed:
+            self._known_session(request.params)
+        return super().handle_request(request, gate)
+
+    def connection_lost(self, reason: AcpConnectionError) -> None:
+        """
+        See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
+        """
+        sessions, self._sessions = self._sessions, {}
+        for session in sessions.values():
+            session.connection_lost()
+
+    # ---- sessions
+
+    def _known_session(self, params: object) -> PromptSession:
+        """
+        The session that params name.
+
+        @raise ResourceNotFound: when this connection has no such session.
+        @raise InvalidParams: when they name none at all.
+        """
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session_id, str):
+            raise InvalidParams(data=[{"path": "$.sessionId", "reason": "a string is required"}])
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ResourceNotFound("Session not found", {"sessionId": session_id})
+        return session
+
+    def _add_session(self, session_id: str) -> None:
+        if session_id not in self._sessions:
+            self._sessions[session_id] = PromptSession(
+                session_id, self.clock, self.agent.prompt_timeouts, self._tell_cancelled
+            )
+
+    def _room_for_session(self) -> None:
+        if len(self._sessions) >= self.limits.max_sessions:
+            raise InternalError("Too many sessions", {"maxSessions": self.limits.max_sessions})
+
+    def _initialize(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        params = decode(request.params, v1.InitializeRequest)
+        self.client_capabilities = params.client_capabilities
+        self.client_info = params.client_info
+        handler = self._handlers.get("initialize") or self._describe
+        return _then(outcome(handler(params, self)), self._initialize_answered)
+
+    def _initialize_answered(self, response: object) -> object:
+        encoded = encode_result(response, methods.require("initialize"))
+        self._initialized = True
+        return encoded
+
+    def _describe(self, request: v1.InitializeRequest, _: object) -> v1.InitializeResponse:
+        """
+        The answer to C{initialize} that follows from how the agent was built: its only version (1.14), what it can do,
+        and the ways to authenticate that this client can go (1.33).
+        """
+        terminal = request.client_capabilities.auth.terminal
+        return v1.InitializeResponse(
+            protocol_version=PROTOCOL_VERSION,
+            agent_capabilities=self.agent.capabilities,
+            auth_methods=[
+                each for each in self.agent.auth_methods if terminal or not isinstance(each, v1.AuthMethodTerminal)
+            ],
+            agent_info=self.agent.info,
+        )
+
+    def _new_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        params = decode(request.params, v1.NewSessionRequest)
+        self._room_for_session()
+        handler = self._handlers.get("session/new") or _random_session
+
+        def answer(response: object) -> object:
+            encoded = encode_result(response, methods.require("session/new"))
+            assert isinstance(response, v1.NewSessionResponse)
+            self._add_session(response.session_id)
+            return encoded
+
+        return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+
+    def _open_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        C{session/load} and C{session/resume}: from its answer on, the session is this connection's.  One that it has
+        already keeps its turn (B21).
+        """
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise MethodNotFound(data={"method": request.method})
+        self._room_for_session()
+        method = methods.require(request.method)
+        params: Any = decode(request.params, method.params)
+
+        def answer(response: object) -> object:
+            encoded = encode_result(response, method)
+            self._add_session(params.session_id)
+            return encoded
+
+        return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+
+    def _close_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        C{session/close} and C{session/delete}: the turn is cancelled now, and the handler is called when it is answered
+        (V1C10).  Only deletion knows sessions of other connections.
+        """
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise MethodNotFound(data={"method": request.method})
+        method = methods.require(request.method)
+        params: Any = decode(request.params, method.params)
+        if request.method == "session/close":
+            self._known_session(request.params)
+        session = self._sessions.get(params.session_id)
+        notice = v1.CancelNotification(session_id=params.session_id)
+        closed = succeed(None) if session is None else session.close(notice)
+
+        def close(_: object) -> object:
+            # Gone whatever the handler makes of it: its turns are over, and it takes no more prompts.
+            if self._sessions.get(params.session_id) is session:
+                self._sessions.pop(params.session_id, None)
+            answer = partial(encode_result, method=method)
+            return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+
+        return closed.addCallback(close)
+
+    # ---- turns
+
+    def _cancel(self, notice: v1.CancelNotification) -> None:
+        session = self._sessions.get(notice.session_id)
+        if session is not None:
+            session.cancel("session/cancel", notice)
+
+    def _cancel_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        C{session/cancel} as a request, which it should not be: what it asks for is done all the same (B19).
+        """
+        self._cancel(decode(request.params, v1.CancelNotification))
+        return None
+
+    def _tell_cancelled(self, trigger: str, notice: Any) -> None:
+        """
+        The session's turn is cancelled; whoever wants to know is told.
+        """
+        handler = self._handlers.get("session/cancel")
+        if handler is not None:
+            result = outcome(handler(notice, self))
+            if isinstance(result, Deferred):
+                result.addErrback(lambda failure: _log.failure("the cancel handler failed", failure))
+
+    def _prompt(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        A prompt: its turn begins now, before any later message is looked at (B01), also if its handler has to wait.
+        """
+        session = self._known_session(request.params)
+        if not session.busy:  # a malformed prompt for a busy session is refused as the busy one
+            prompt = decode(request.params, v1.PromptRequest)
+
+        def stop(trigger: str) -> None:
+            turn = session.turn
+            if turn is None or turn.token is not request.token:
+                return
+            if trigger == "shutdown":
+                session.shutdown()
+            elif trigger == "connectionLost":
+                session.connection_lost()
+            else:
+                session.cancel_request(turn)
+
+        request.stop = stop
+        session.begin(
+            lambda response: request.respond(encode_result(response, _PROMPT)),
+            request.fail,
+            lambda turn: self._run(prompt, turn, gate),
+            _cancelled,
+            request.token,
+        )
+        return TAKEN
+
+    def _run(self, prompt: v1.PromptRequest, turn: Turn, gate: Deferred[None] | None) -> Any:
+        """
+        Call the handler, when its lane lets it.  A turn that is cancelled before that never gets that far.
+        """
+        if gate is None:
+            return self._call_prompt(prompt, turn)
+
+        def start(_: object) -> Any:
+            return None if turn.cancelled else self._call_prompt(prompt, turn)
+
+        turn.token.on_cancel(gate.cancel)
+        return gate.addCallback(start)
+
+    def _call_prompt(self, prompt: v1.PromptRequest, turn: Turn) -> Any:
+        context = PromptContext(self, prompt, turn)
+        if self.agent.prompt_blocks:
+            return run_blocking(self.agent.prompt, prompt, context)
+        return outcome(self.agent.prompt(prompt, context))
+
+
+_PROMPT = methods.require("session/prompt")
+
+
+def _cancelled(response: object) -> v1.PromptResponse:
+    """
+    The answer to a cancelled prompt: the handler's own response, with another stop reason.
+    """
+    if isinstance(response, v1.PromptResponse):
+        return evolve(response, stop_reason="cancelled")
+    return v1.PromptResponse(stop_reason="cancelled")
+
+
+def _random_session(_: object, __: object) -> v1.NewSessionResponse:
+    return v1.NewSessionResponse(session_id=str(uuid4()))
+
+
+def _after(gate: Deferred[None] | None, go: Callable[[], object]) -> object:
+    return go() if gate is None else gate.addCallback(lambda _: go())
+
+
+def _then(result: object, go: Callable[[object], object]) -> object:
+    return result.addCallback(go) if isinstance(result, Deferred) else go(result)

@@ -1,0 +1,431 @@
+"""
+One connection of a client: what it asks of the agent, and what it owes it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from acp_twisted.client.session import ClientSession
+from acp_twisted.client.signal import CancellationSignal
+from acp_twisted.connection import Connection, decode
+from acp_twisted.errors import (
+    AcpConnectionError,
+    AcpVersionError,
+    AgentStartError,
+    InvalidParams,
+    NotInitialized,
+)
+from acp_twisted.handlers import outcome
+from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.jsonrpc.messages import Notification
+from acp_twisted.schema import v1
+
+if TYPE_CHECKING:
+    from acp_twisted.client.client import AcpClient
+
+_log = Logger()
+
+PROTOCOL_VERSION = 1
+
+
+class ClientConnection(Connection):
+    """
+    The client's side of one connection.
+
+    @ivar client: the client that it belongs to.
+    @ivar agent_capabilities: what the agent can do; nothing before L{initialize}.
+    @ivar agent_info: what the agent says of itself, if it did.
+    @ivar auth_methods: the ways to authenticate that it offers.
+    """
+
+    def __init__(self, client: AcpClient, clock: IReactorTime) -> None:
+        super().__init__(
+            client.handlers, clock, client.limits, request_timeout=client.request_timeout, answers_noise=False
+        )
+        self.client = client
+        self.agent_capabilities = v1.AgentCapabilities()
+        self.agent_info: v1.Implementation | None = None
+        self.auth_methods: Sequence[Any] = ()
+        self._initialized = False
+        self._sessions: dict[str, ClientSession] = {}
+        self._cancelling: set[str] = set()
+        self._permissions: dict[str, set[IncomingRequest]] = {}
+        self._opening = 0
+        self._early: deque[v1.SessionNotification] = deque(maxlen=self.limits.max_early_updates)
+
+    # ---- the beginning
+
+    def initialize(self, *, meta: dict[str, Any] | None = None, timeout: float | None = None) -> Call[Any]:
+        """
+        Agree on the protocol's version and say what this client can do.
+
+        @return: a L{v1.InitializeResponse}.  It fails with L{AcpVersionError}, and the connection is closed, when the
+            agent wants another version; with L{AgentStartError} when the agent's program ends instead of answering.
+        """
+        request = v1.InitializeRequest(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=self.client.capabilities,
+            client_info=self.client.info,
+            meta=meta,
+        )
+        call = super().call(request, timeout=timeout)
+        call.addCallbacks(self._agreed, _not_started)
+        return call
+
+    def _agreed(self, response: v1.InitializeResponse) -> v1.InitializeResponse:
+        if response.protocol_version != PROTOCOL_VERSION:
+            self.close()
+            raise AcpVersionError(response.protocol_version)
+        self._initialized = True
+        self.agent_capabilities = response.agent_capabilities
+        self.agent_info = response.agent_info
+        self.auth_methods = tuple(response.auth_methods)
+        return response
+
+    def call(
+        self,
+        request: object,
+        *,
+        timeout: float | None = None,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+        stop: CancellationSignal | None = None,
+    ) -> Call[Any]:
+        """
+        Send a request of the protocol; see L{Connection.call<acp_twisted.connection.Connection.call>}.
+
+        @param stop: cancels the request when it is given; the peer's answer still comes.
+        @raise NotInitialized: before L{initialize} was answered.
+        """
+        if not self._initialized:
+            raise NotInitialized()
+        call = super().call(request, timeout=timeout, wait=wait, wait_timeout=wait_timeout)
+        if stop is not None and not call.called:
+            detach = stop.attach(call.cancel_handle().cancel)
+            call.addBoth(_passing, detach)
+        return call
+
+    # ---- what the client asks
+
+    def authenticate(self, method_id: str) -> Call[v1.AuthenticateResponse]:
+        """
+        Send C{authenticate}.
+
+        @param method_id: one of those that the agent advertised, and not a terminal one (1.32).
+        @raise ValueError: for a terminal one.
+        """
+        if any(isinstance(each, v1.AuthMethodTerminal) and each.id == method_id for each in self.auth_methods):
+            raise ValueError(f"{method_id!r} is a terminal method: run the agent's program for it instead")
+        return self.call(v1.AuthenticateRequest(method_id=method_id))
+
+    def logout(self) -> Call[v1.LogoutResponse]:
+        """
+        Send C{logout}.
+        """
+        return self.call(v1.LogoutRequest())
+
+    def new_session(
+        self,
+        cwd: str,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        meta: dict[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Call[ClientSession]:
+        """
+        Send C{session/new}.
+
+        @param cwd: absolute.
+        @return: the session.
+        """
+        request = v1.NewSessionRequest(
+            cwd=cwd,
+            mcp_servers=list(mcp_servers),
+            additional_directories=list(additional_directories) or None,
+            meta=meta,
+        )
+        call = self.call(request, timeout=timeout)
+        self._opening += 1
+        call.addBoth(self._opened)
+        return call
+
+    def _opened(self, result: Any) -> Any:
+        """
+        C{session/new} is answered.  Updates that came before that were kept (B29, B30).
+        """
+        self._opening -= 1
+        if isinstance(result, v1.NewSessionResponse):
+            session = self._session(result.session_id)
+            session.opened = result
+            early = [each for each in self._early if each.session_id == session.session_id]
+            for notification in early:
+                self._early.remove(notification)
+                session.deliver(notification.update)
+            result = session
+        if not self._opening:
+            for notification in self._early:
+                _log.warn("an update for a session that was never opened was dropped", id=notification.session_id)
+            self._early.clear()
+        return result
+
+    def load_session(
+        self,
+        session_id: str,
+        cwd: str,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+    ) -> Call[ClientSession]:
+        """
+        Send C{session/load}.
+
+        @return: the session; what the agent replayed is in its C{take_updates()}, and went to its listeners.
+        """
+        request = v1.LoadSessionRequest(
+            session_id=session_id,
+            cwd=cwd,
+            mcp_servers=list(mcp_servers),
+            additional_directories=list(additional_directories) or None,
+        )
+        return self._reopen(session_id, request, timeout)
+
+    def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+    ) -> Call[ClientSession]:
+        """
+        Send C{session/resume}: as L{load_session}, without a replay.
+        """
+        request = v1.ResumeSessionRequest(
+            session_id=session_id,
+            cwd=cwd,
+            mcp_servers=list(mcp_servers),
+            additional_directories=list(additional_directories) or None,
+        )
+        return self._reopen(session_id, request, timeout)
+
+    def _reopen(self, session_id: str, request: object, timeout: float | None) -> Call[ClientSession]:
+        call = self.call(request, timeout=timeout)
+        known = session_id in self._sessions
+        session = self._session(session_id)
+
+        def opened(response: Any) -> ClientSession:
+            session.opened = response
+            return session
+
+        def refused(failure: Failure) -> Failure:
+            if not known:
+                self._sessions.pop(session_id, None)
+            return failure
+
+        call.addCallbacks(opened, refused)
+        return call
+
+    def _session(self, session_id: str) -> ClientSession:
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = self._sessions[session_id] = ClientSession(self, session_id)
+        return session
+
+    def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> Call[v1.ListSessionsResponse]:
+        """
+        Send C{session/list}.
+
+        @param cursor: the last answer's C{next_cursor}, untouched (1.62).
+        """
+        return self.call(v1.ListSessionsRequest(cwd=cwd, cursor=cursor))
+
+    def delete_session(self, session_id: str) -> Call[v1.DeleteSessionResponse]:
+        """
+        Send C{session/delete}.
+        """
+        return self._forgetting(session_id, v1.DeleteSessionRequest(session_id=session_id))
+
+    def close_session(self, session_id: str) -> Call[v1.CloseSessionResponse]:
+        """
+        Send C{session/close}.
+        """
+        return self._forgetting(session_id, v1.CloseSessionRequest(session_id=session_id))
+
+    def _forgetting(self, session_id: str, request: object) -> Call[Any]:
+        call = self.call(request)
+        session = self._sessions.get(session_id)
+
+        def forget(response: Any) -> Any:
+            if session is not None and self._sessions.get(session_id) is session:
+                del self._sessions[session_id]
+            return response
+
+        call.addCallback(forget)
+        return call
+
+    def set_config_option(
+        self, session_id: str, config_id: str, value: str | bool
+    ) -> Call[v1.SetSessionConfigOptionResponse]:
+        """
+        Send C{session/set_config_option}; the answer has all options.
+        """
+        return self.call(v1.set_config_option_request(session_id, config_id, value))
+
+    def send_prompt(self, request: v1.PromptRequest, timeout: float | None = None) -> Call[v1.PromptResponse]:
+        """
+        Send C{session/prompt} as it is; L{ClientSession.prompt} is what most code wants.
+
+        @param timeout: seconds; L{None} is the client's C{prompt_timeout}.  The request timeout does not apply.
+        """
+        return self.call(request, timeout=self.client.prompt_timeout if timeout is None else timeout)
+
+    def prompt(
+        self, request: v1.PromptRequest, stop: CancellationSignal | None = None, *, timeout: float | None = None
+    ) -> Call[v1.PromptResponse]:
+        """
+        Send a prompt, for who takes its updates from the C{session_update_handler}.
+
+        @param stop: sends C{session/cancel} when it is given.
+        """
+        turn = self._session(request.session_id).prompt(request.prompt, stop, meta=request.meta, timeout=timeout)
+        return turn.response
+
+    # ---- cancelling a turn
+
+    def cancel(self, session_id: str) -> None:
+        """
+        Send C{session/cancel}, and answer the session's open permission requests C{cancelled}, without waiting for
+        anybody (V1C3).  The notification goes first, so that the agent does not take the answers for mere refusals
+        (B16).  As long as the turn is unanswered, later permission requests of it are answered so too (B17).
+        """
+        session = self._sessions.get(session_id)
+        self.notify(v1.CancelNotification(session_id=session_id))
+        if session is not None and session.turn is not None:
+            session.turn.cancel_sent = True
+            self._cancelling.add(session_id)
+        for request in self._permissions.pop(session_id, set()):
+            request.respond(_CANCELLED)
+            request.stop("session/cancel")
+
+    def turn_ended(self, session_id: str) -> None:
+        """
+        The session's turn is answered.
+        """
+        self._cancelling.discard(session_id)
+
+    # ---- what the peer asks of its router
+
+    def handle_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
+        """
+        if request.method != "session/request_permission":
+            return super().handle_request(request, gate)
+        session_id = self.lane_of(request.method, request.params)
+        if session_id in self._cancelling:
+            return _CANCELLED
+        result = super().handle_request(request, gate)
+        if not isinstance(result, Deferred) or not isinstance(session_id, str):
+            return result
+        self._permissions.setdefault(session_id, set()).add(request)
+        return result.addBoth(self._permission_over, session_id, request)
+
+    def _permission_over(self, result: Any, session_id: str, request: IncomingRequest) -> Any:
+        waiting = self._permissions.get(session_id)
+        if waiting is not None:
+            waiting.discard(request)
+            if not waiting:
+                del self._permissions[session_id]
+        return result
+
+    def handle_notification(self, notification: Notification) -> Deferred[object] | None:
+        """
+        See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
+        """
+        if notification.method != "session/update":
+            return super().handle_notification(notification)
+        try:
+            update = decode(notification.params, v1.SessionNotification)
+        except InvalidParams as error:
+            _log.warn("session/update is malformed: {errors}", errors=error.data)
+            return None
+        return self._updated(update)
+
+    def _updated(self, notification: v1.SessionNotification) -> Deferred[object] | None:
+        session = self._sessions.get(notification.session_id)
+        waiting: list[Deferred[object]] = []
+        if session is not None:
+            waiting += session.deliver(notification.update)
+        elif self._opening:
+            self._early.append(notification)
+        for handler in self.client.update_handlers:
+            result = self.guarded(lambda _, handler=handler: handler(notification, self), None)
+            if result is not None:
+                waiting.append(result)
+        if not waiting:
+            return None
+        return waiting[0] if len(waiting) == 1 else DeferredList(waiting)  # type: ignore[return-value]
+
+    @staticmethod
+    def guarded(listener: Callable[[Any], Any], argument: object) -> Deferred[object] | None:
+        """
+        Call somebody who wants to know; what he raises is logged and concerns nobody else.
+
+        @return: what is to be waited for, if anything.
+        """
+        try:
+            result = outcome(listener(argument))
+        except Exception:
+            _log.failure("a session update handler failed")
+            return None
+        if not isinstance(result, Deferred):
+            return None
+        result.addErrback(lambda failure: _log.failure("a session update handler failed", failure))
+        return None if result.called and not result.paused else result
+
+    def connection_lost(self, reason: AcpConnectionError) -> None:
+        """
+        See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
+        """
+        self._permissions.clear()
+        self._early.clear()
+
+
+_CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+def _passing(result: Any, detach: Callable[[], None]) -> Any:
+    detach()
+    return result
+
+
+def _not_started(failure: Failure) -> Failure:
+    """
+    A program that ended before it answered C{initialize} did not start (B69).
+    """
+    lost = failure.value
+    if not isinstance(lost, AcpConnectionError) or isinstance(lost, AgentStartError):
+        return failure
+    if lost.exit_code is None and lost.signal is None:
+        return failure
+    return Failure(
+        AgentStartError(
+            f"{lost} before it answered initialize",
+            lost.reason,
+            exit_code=lost.exit_code,
+            signal=lost.signal,
+            stderr_tail=lost.stderr_tail,
+        )
+    )

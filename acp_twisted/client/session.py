@@ -1,0 +1,249 @@
+"""
+A session as the client holds it, and one turn of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from acp_twisted.client.signal import CancellationSignal
+from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
+from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.schema import v1
+
+if TYPE_CHECKING:
+    from acp_twisted.client.connection import ClientConnection
+
+_log = Logger()
+
+
+class PromptTurn:
+    """
+    A prompt that was sent: its updates as they come, and its answer.
+
+    Awaiting the turn is awaiting its C{response}.
+
+    @ivar response: the agent's answer.  Cancelling it gives the turn up: the prompt's request is cancelled
+        (C{$/cancel_request}) and this ends at once.  L{cancel} is the way to stop the turn and still get its answer.
+    @ivar error: the error that a turn was answered with after it had been cancelled; such an answer counts as
+        C{cancelled} (B07).
+    """
+
+    response: Call[v1.PromptResponse]
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._limit = session.connection.limits.max_turn_updates
+        self._updates: deque[object] = deque()
+        self._missed = 0
+        self._read = False
+        self._arrival: Deferred[None] | None = None
+        self._room: Deferred[object] | None = None
+        self.ended = False
+        self.cancel_sent = False
+        self.error: AcpError | None = None
+
+    def __await__(self) -> Generator[Deferred[v1.PromptResponse], Any, v1.PromptResponse]:
+        return self.response.__await__()
+
+    def cancel(self) -> None:
+        """
+        Send C{session/cancel}, once, while the turn is unanswered.  Its open permission requests are answered
+        C{cancelled} (V1C3); its updates and its answer still come.
+        """
+        if not self.ended and not self.cancel_sent:
+            self._session.connection.cancel(self._session.session_id)
+
+    async def updates(self) -> AsyncIterator[object]:
+        """
+        The turn's updates, in order, until it is answered.  For one reader.  The agent is slowed down to its pace.
+
+        @raise LimitExceeded: when more than C{Limits.max_turn_updates} passed before anybody read.
+        """
+        self._read = True
+        if self._missed:
+            raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
+        while True:
+            while self._updates:
+                update = self._updates.popleft()
+                if self._room is not None and len(self._updates) <= self._limit // 2:
+                    self._make_room()
+                yield update
+            if self.ended:
+                return
+            self._arrival = Deferred()
+            await self._arrival
+
+    def put(self, update: object) -> Deferred[object] | None:
+        """
+        An update came.
+
+        @return: what fires when there is room for another.
+        """
+        self._updates.append(update)
+        self._wake()
+        if len(self._updates) <= self._limit:
+            return None
+        if not self._read:
+            # Nobody reads, and somebody may wait for the answer, which comes after these: they can't stop the line.
+            self._updates.popleft()
+            self._missed += 1
+            return None
+        self._room = Deferred()
+        return self._room
+
+    def end(self) -> None:
+        """
+        The turn is answered, or never will be.
+        """
+        self.ended = True
+        self._make_room()
+        self._wake()
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)
+
+    def _wake(self) -> None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.called:
+            arrival.callback(None)
+
+
+class ClientSession:
+    """
+    One session at the agent.
+
+    @ivar connection: the connection that it lives on.
+    @ivar session_id: the agent's name for it.
+    @ivar opened: the agent's answer that it began with, with its modes and options.
+    """
+
+    def __init__(self, connection: ClientConnection, session_id: str) -> None:
+        self.connection = connection
+        self.session_id = session_id
+        self.opened: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse | None = None
+        self._turn: PromptTurn | None = None
+        self._listeners: list[Callable[[object], Any]] = []
+        self._outside: deque[object] = deque(maxlen=connection.limits.max_early_updates)
+
+    @property
+    def turn(self) -> PromptTurn | None:
+        """
+        The turn that is not answered yet, if there is one.
+        """
+        return self._turn
+
+    def prompt(
+        self,
+        content: str | Sequence[object],
+        stop: CancellationSignal | None = None,
+        *,
+        meta: dict[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> PromptTurn:
+        """
+        Send a prompt.
+
+        @param content: text, or content blocks.
+        @param stop: stops the turn when it is given; see L{CancellationSignal}.
+        @param timeout: seconds until the turn is given up; L{None} is the client's C{prompt_timeout}.
+        @raise SessionBusy: when the session's last turn is not answered yet.
+        """
+        if self._turn is not None:
+            raise SessionBusy(self.session_id)
+        blocks = [v1.TextContent(text=content)] if isinstance(content, str) else list(content)
+        turn = self._turn = PromptTurn(self)
+        # Whatever was received before belongs to no turn, and what comes from now on to this one.
+        request = v1.PromptRequest(session_id=self.session_id, prompt=blocks, meta=meta)
+        try:
+            turn.response = self.connection.send_prompt(request, timeout)
+        except Exception:
+            self._turn = None
+            raise
+        turn.response.addBoth(self._answered, turn)
+        if stop is not None and not turn.ended:
+            detach = stop.attach(turn.cancel)
+            turn.response.addBoth(_after, detach)
+        return turn
+
+    def _answered(self, result: Any, turn: PromptTurn) -> Any:
+        if self._turn is turn:
+            self._turn = None
+        self.connection.turn_ended(self.session_id)
+        turn.end()
+        error = result.value if isinstance(result, Failure) else None
+        if not (turn.cancel_sent and isinstance(error, AcpError) and error.remote):
+            return result
+        _log.debug("a cancelled turn was answered with {error}", error=error)
+        turn.error = error
+        return v1.PromptResponse(stop_reason="cancelled")
+
+    def on_update(self, listener: Callable[[object], Any]) -> None:
+        """
+        Call C{listener} with every update of this session, those outside of turns too; each is awaited before the next.
+        """
+        self._listeners.append(listener)
+
+    def take_updates(self) -> list[object]:
+        """
+        The updates that came outside of turns since the last call: what C{session/load} replayed, commands and modes
+        announced early, and what came after an answer.  The last C{Limits.max_early_updates} are kept.
+        """
+        taken = list(self._outside)
+        self._outside.clear()
+        return taken
+
+    def deliver(self, update: object) -> list[Deferred[object]]:
+        """
+        An update came; the next one waits for what this returns.
+        """
+        waiting: list[Deferred[object]] = []
+        if self._turn is None:
+            self._outside.append(update)
+        else:
+            room = self._turn.put(update)
+            if room is not None:
+                waiting.append(room)
+        for listener in list(self._listeners):
+            result = self.connection.guarded(listener, update)
+            if result is not None:
+                waiting.append(result)
+        return waiting
+
+    def cancel(self) -> None:
+        """
+        Cancel the turn that is not answered yet, if there is one.
+        """
+        if self._turn is not None:
+            self._turn.cancel()
+
+    def set_mode(self, mode_id: str) -> Call[v1.SetSessionModeResponse]:
+        """
+        Send C{session/set_mode}.
+        """
+        return self.connection.call(v1.SetSessionModeRequest(session_id=self.session_id, mode_id=mode_id))
+
+    def set_config_option(self, config_id: str, value: str | bool) -> Call[v1.SetSessionConfigOptionResponse]:
+        """
+        Send C{session/set_config_option}; the answer has all options.
+        """
+        return self.connection.set_config_option(self.session_id, config_id, value)
+
+    def close(self) -> Call[v1.CloseSessionResponse]:
+        """
+        Send C{session/close}: a running turn is cancelled first.
+        """
+        return self.connection.close_session(self.session_id)
+
+
+def _after(result: Any, detach: Callable[[], None]) -> Any:
+    detach()
+    return result

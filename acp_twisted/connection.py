@@ -1,0 +1,244 @@
+"""
+A conversation in the protocol's own types: what both halves have in common.
+
+It turns the peer's JSON into the schema's classes and back, and calls the handlers.  What only an agent or only a
+client does is in their rooms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, TypeVar, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from acp_twisted.errors import (
+    AcpConnectionError,
+    AcpError,
+    InternalError,
+    InvalidParams,
+    InvalidResponse,
+    MethodNotFound,
+)
+from acp_twisted.handlers import Bound, Handlers, outcome
+from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.jsonrpc.messages import Id, Notification
+from acp_twisted.jsonrpc.peer import Peer
+from acp_twisted.jsonrpc.router import IRouter
+from acp_twisted.limits import Limits
+from acp_twisted.schema import methods
+from acp_twisted.schema.converter import describe_error, structure, unstructure
+
+_log = Logger()
+_T = TypeVar("_T")
+
+
+def decode(params: object, kind: type[_T]) -> _T:
+    """
+    The params of a request as an object of the schema.  Omitted params are an empty object.
+
+    @raise InvalidParams: with the paths and the reasons, never the values, in its data.
+    """
+    try:
+        return structure({} if params is None else params, kind)
+    except Exception as error:
+        raise InvalidParams(data=describe_error(error)) from None
+
+
+@implementer(IRouter)
+class Connection:
+    """
+    One connection of an agent or a client.
+
+    @ivar peer: the JSON-RPC conversation below it.
+    """
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        clock: IReactorTime,
+        limits: Limits,
+        *,
+        request_timeout: float,
+        answers_noise: bool,
+    ) -> None:
+        self._handlers = handlers
+        self.clock = clock
+        self.limits = limits
+        self.peer = Peer(self, clock, limits, request_timeout=request_timeout, answers_noise=answers_noise)
+
+    # ---- what the user calls
+
+    def call(
+        self,
+        request: object,
+        *,
+        timeout: float | None = None,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+    ) -> Call[Any]:
+        """
+        Send a request of the protocol.
+
+        @param request: an object of the schema, such as L{v1.ListSessionsRequest}; its class names the method.
+        @param timeout: seconds; L{None} is the connection's C{request_timeout}, 0 is without end.
+        @param wait: keep waiting for the peer's own answer when the Deferred is cancelled; see L{Call}.
+        @return: an object of the schema, in a Deferred that cancels the request when it is cancelled.
+        @raise TypeError: when C{request} is no request of the protocol.
+        """
+        method = methods.for_params(type(request))
+        if method is None or method.kind != "request":
+            raise TypeError(f"{type(request).__name__} is no request of the protocol")
+        call = self.peer.prepare(method.name, wait=wait, wait_timeout=wait_timeout)
+        call.addCallback(self._result, method)
+        return self.peer.publish(call, unstructure(request), timeout=timeout)
+
+    def _result(self, result: object, method: methods.Method) -> object:
+        try:
+            return structure({} if result is None else result, cast("type[object]", method.result))
+        except Exception as error:
+            raise InvalidResponse(
+                f"the answer to {method.name} does not fit the protocol", describe_error(error)
+            ) from None
+
+    def notify(self, notification: object) -> Deferred[None]:
+        """
+        Send a notification of the protocol.
+
+        @return: fires when the output has room for more.
+        @raise TypeError: when C{notification} is no notification of the protocol.
+        """
+        method = methods.for_params(type(notification))
+        if method is None or method.kind != "notification":
+            raise TypeError(f"{type(notification).__name__} is no notification of the protocol")
+        return self.peer.notify(method.name, unstructure(notification))
+
+    def ext_request(
+        self,
+        method: str,
+        params: object = None,
+        *,
+        timeout: float | None = None,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+    ) -> Call[Any]:
+        """
+        Send a request by its name, with JSON for params and result: for extensions, whose names begin with an
+        underscore, and for what is to go out as it is.
+        """
+        call = self.peer.prepare(method, wait=wait, wait_timeout=wait_timeout)
+        return self.peer.publish(call, params, timeout=timeout)
+
+    def ext_notification(self, method: str, params: object = None) -> Deferred[None]:
+        """
+        Send a notification by its name.
+        """
+        return self.peer.notify(method, params)
+
+    def send_cancel_request(self, request_id: Id) -> None:
+        """
+        Send C{$/cancel_request} for any id.  Most code cancels the Deferred that it got.
+        """
+        self.peer.send_cancel_request(request_id)
+
+    def close(self) -> Deferred[None]:
+        """
+        End the conversation: cancel what the peer has asked, answer it, flush, close.
+
+        @return: fires when the link is gone.
+        """
+        return self.peer.shutdown()
+
+    def when_closed(self) -> Deferred[AcpConnectionError]:
+        """
+        Fires with the reason when the link is gone.
+        """
+        return self.peer.when_closed()
+
+    # ---- what the peer asks of its router
+
+    def lane_of(self, method: str, params: object) -> Hashable:
+        """
+        See L{IRouter}: the messages of one session are one lane, and those of none another.
+        """
+        session_id = params.get("sessionId") if isinstance(params, dict) else None
+        return session_id if isinstance(session_id, str) else None
+
+    def apply_now(self, notification: Notification) -> bool:
+        """
+        See L{IRouter}.
+        """
+        return False
+
+    def handle_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        See L{IRouter}.
+        """
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise MethodNotFound(data={"method": request.method})
+        method = methods.get(request.method)
+        params = request.params if method is None else decode(request.params, method.params)
+        if gate is None:
+            return self._answer(handler, params, method)
+        return gate.addCallback(lambda _: self._answer(handler, params, method))
+
+    def handle_notification(self, notification: Notification) -> Deferred[object] | None:
+        """
+        See L{IRouter}.  Unknown ones are ignored (1.193), and so are those of C{$/}.
+        """
+        handler = self._handlers.get(notification.method)
+        if handler is None:
+            _log.debug("nobody handles the notification {method}", method=notification.method)
+            return None
+        method = methods.get(notification.method)
+        params: object = notification.params
+        if method is not None:
+            try:
+                params = decode(params, method.params)
+            except InvalidParams as error:
+                _log.warn("{method} is malformed: {errors}", method=notification.method, errors=error.data)
+                return None
+        result = outcome(handler(params, self))
+        return result if isinstance(result, Deferred) else None
+
+    def connection_lost(self, reason: AcpConnectionError) -> None:
+        """
+        See L{IRouter}.
+        """
+
+    # ---- answers
+
+    def _answer(self, handler: Bound, params: object, method: methods.Method | None) -> object:
+        """
+        Call a handler, and make JSON of what it comes to.
+        """
+        result = outcome(handler(params, self))
+        if method is None:
+            return result
+        if isinstance(result, Deferred):
+            return result.addCallback(encode_result, method)
+        return encode_result(result, method)
+
+
+def encode_result(result: object, method: methods.Method) -> object:
+    """
+    A handler's response as JSON.  L{None} is a response with nothing in it, where the protocol has such a one.
+
+    @raise AcpError: -32603, when the handler returned nothing where the protocol wants something.
+    """
+    if result is None:
+        if method.empty_result:
+            return {}
+        raise InternalError(f"The {method.name} handler produced no response")
+    if not isinstance(result, cast("type[object]", method.result)):
+        _log.error("the {method} handler returned a {kind}", method=method.name, kind=type(result).__name__)
+        raise InternalError()
+    return unstructure(result)
+
+
+__all__ = ["AcpError", "Connection", "decode", "encode_result"]

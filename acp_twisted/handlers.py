@@ -1,0 +1,110 @@
+"""
+What a user may hand in as a handler, and how it is called.
+
+A handler is a function of the request, or of the request and the connection that it came on.  It returns a value or a
+Deferred, or is C{async def}; all three always work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from inspect import Parameter, iscoroutine, signature
+from typing import Any, TypeAlias, cast
+
+from twisted.internet.defer import Deferred
+
+Handler: TypeAlias = "Callable[..., Any]"
+"""What users write."""
+
+Bound: TypeAlias = "Callable[[Any, Any], Any]"
+"""What the library calls: with the request, and with the connection or the context."""
+
+
+def two_arguments(handler: Handler, name: str) -> Bound:
+    """
+    A handler as something that takes two arguments, whether it wants one or both.
+
+    @param name: who asks, for the message.
+    @raise TypeError: when C{handler} can't be called with one or two arguments.
+    """
+    if not callable(handler):
+        raise TypeError(f"{name}: {handler!r} is no function")
+    try:
+        parameters = signature(handler).parameters.values()
+    except ValueError:  # a builtin that does not say
+        return handler
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    required = sum(each.default is Parameter.empty for each in positional)
+    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    keywords = any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
+    if required > 2 or keywords or not (positional or variadic):
+        raise TypeError(f"{name}: a handler takes the request, and what it came with if it likes")
+    if variadic or len(positional) >= 2:
+        return handler
+    return lambda request, _: handler(request)
+
+
+def outcome(result: Any) -> Any:
+    """
+    What a handler returned, a coroutine as the Deferred that runs it.
+    """
+    if iscoroutine(result):
+        return Deferred.fromCoroutine(cast("Coroutine[Deferred[Any], Any, Any]", result))
+    return result
+
+
+class Handlers:
+    """
+    The handlers of one half, by method.  A method has one handler.
+    """
+
+    def __init__(self) -> None:
+        self._by_method: dict[str, Bound] = {}
+
+    def add(self, method: str, handler: Handler, setter: str) -> None:
+        """
+        @param setter: the builder's method, for messages.
+        @raise ValueError: when the method has a handler.
+        @raise TypeError: when C{handler} is none.
+        """
+        if method in self._by_method:
+            raise ValueError(f"{setter}: {method} has a handler already")
+        self._by_method[method] = two_arguments(handler, setter)
+
+    def add_extension(self, method: str, handler: Handler, setter: str) -> None:
+        """
+        The same for a method outside the protocol.
+
+        @raise ValueError: also when the name does not begin with an underscore.
+        """
+        if not method.startswith("_"):
+            raise ValueError(f"{setter}: the name of an extension begins with an underscore, unlike {method!r}")
+        self.add(method, handler, setter)
+
+    def get(self, method: str) -> Bound | None:
+        """
+        The method's handler, or L{None}.
+        """
+        return self._by_method.get(method)
+
+    def __contains__(self, method: object) -> bool:
+        return method in self._by_method
+
+    def copy(self) -> Handlers:
+        """
+        The handlers as they are now.
+        """
+        copied = Handlers()
+        copied._by_method = dict(self._by_method)
+        return copied
+
+
+def check_seconds(name: str, seconds: float) -> float:
+    """
+    C{seconds} as they are.
+
+    @raise ValueError: when they are negative or no number.
+    """
+    if not seconds >= 0:
+        raise ValueError(f"{name} is a number of seconds that is not negative")
+    return float(seconds)
