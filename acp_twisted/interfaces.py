@@ -7,6 +7,7 @@ sockets.  Method names in camelCase are Twisted's; the others are ours.
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
@@ -58,6 +59,12 @@ class IMessageReceiver(Interface):
         A message longer than C{Limits.max_message_bytes} was skipped: its first bytes, and its whole length.
         """
 
+    def remainder_received(message: bytes) -> None:
+        """
+        The last line before the end of the input, which had no newline.  Only a response in it counts; no request is
+        started from it, for it may be half of one (B49).
+        """
+
     def input_ended() -> None:
         """
         The peer closed its half: nothing more will arrive, but what we send still gets there.
@@ -76,6 +83,13 @@ class IMessageReceiver(Interface):
     def writing_resumed() -> None:
         """
         Fewer than C{Limits.low_water_bytes} are unsent.
+        """
+
+    def shutdown() -> Deferred[None]:
+        """
+        End the conversation in good order: cancel what runs, answer it, and close the transport behind the answers.
+
+        @return: a L{Deferred} that fires once the connection is gone, and never fails.
         """
 
 
