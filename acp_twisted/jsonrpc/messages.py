@@ -474,3 +474,5 @@ def _top_level(head: bytes) -> Iterator[tuple[str, bytes]]:
         else:
             depth = 1
             expected = "name"
+    if expected == "value":
+        yield key, b""  # the beginning ends within a string
