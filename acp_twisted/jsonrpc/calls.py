@@ -4,11 +4,13 @@ Requests of our own: what the caller holds, and what can be done with it (design
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
+from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpError, RequestCancelled, RequestTimedOut
 
@@ -17,6 +19,77 @@ if TYPE_CHECKING:
     from acp_twisted.jsonrpc.outgoing import Outgoing
 
 _T = TypeVar("_T")
+
+
+# Twisted 25.5 renamed it.
+_CALLBACKS = "_callbacks" if hasattr(Deferred(), "_callbacks") else "callbacks"
+
+
+class Unheeded(Deferred[_T]):
+    """
+    A Deferred that may fail without anybody listening.  A program that sends something, looks at no outcome and is
+    refused, or loses the link, finds no "Unhandled error in Deferred" in its log (B77).  Where there is a callback, or
+    the Deferred was returned from one, or the error is none of ours, it is like any other.
+    """
+
+    def errback(self, fail: Failure | BaseException | None = None) -> None:
+        """
+        As L{Deferred.errback}.
+        """
+        unheard = isinstance(fail, AcpError) and not getattr(self, _CALLBACKS)
+        super().errback(fail)
+        if unheard and self._debugInfo is not None:
+            self._debugInfo.failResult = None
+
+
+class Waiters(Generic[_T]):
+    """
+    Those who wait for one event.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Unheeded[_T]] = []
+
+    def wait(self) -> Deferred[_T]:
+        """
+        A Deferred of the caller's own that fires at the next event.  Cancelling it only stops the waiting.
+        """
+        one: Unheeded[_T] = Unheeded(self._leave)
+        self._waiting.append(one)
+        return one
+
+    def _leave(self, one: Deferred[_T]) -> None:
+        if one in self._waiting:
+            self._waiting.remove(one)
+
+    def fire(self, outcome: _T) -> None:
+        """
+        It has happened.
+        """
+        for one in self._all():
+            one.callback(outcome)
+
+    def fail(self, error: AcpError) -> None:
+        """
+        It can't happen any more.
+        """
+        for one in self._all():
+            one.errback(error)
+
+    def _all(self) -> Iterator[Unheeded[_T]]:
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.called:  # those before may have cancelled it
+                yield one
+
+
+def failed(error: Exception) -> Deferred[Any]:
+    """
+    One that has failed, if somebody listens.
+    """
+    one: Unheeded[Any] = Unheeded()
+    one.errback(error)
+    return one
 
 
 class CancelHandle:
@@ -84,7 +157,7 @@ class Pending:
             timer.cancel()
 
 
-class Call(Deferred[_T]):
+class Call(Unheeded[_T]):
     """
     The answer to a request, to come.
 
@@ -121,10 +194,17 @@ class Call(Deferred[_T]):
         @param reason: for the peer's log, where the dialect has room for one.
         """
         pending = self.pending
-        pending.send_cancel(reason)
-        if not (self.wait and pending.live) or self.called:
-            super().cancel()
-        elif self.wait_timeout and not self._winding_up:
+        if not self.called:
+            pending.send_cancel(reason)
+            if self.called:
+                return  # sending it brought the answer, or the end of the link
+            if self.wait and pending.id is not None:
+                self._wind_up()
+                return
+        super().cancel()
+
+    def _wind_up(self) -> None:
+        if self.wait_timeout and not self._winding_up:
             # What bounded the answer until now gives way to what bounds the waiting for a cancelled one.
             self._winding_up = True
             self._bound(self.wait_timeout, None, RequestCancelled())
@@ -140,10 +220,8 @@ class Call(Deferred[_T]):
         Give up the answer without cancelling the request: this Deferred never fires, the request has no timeout any
         more, and the peer finishes it in its own time.
         """
-        pending = self.pending
-        pending.stop_timer()
-        if pending.live:
-            pending.call = None
+        self.pending.stop_timer()
+        self._table.detach(self.pending)
 
     def bound(self, timeout: float, max_timeout: float) -> None:
         """
@@ -176,7 +254,8 @@ class Call(Deferred[_T]):
         pending = self.pending
         pending.send_cancel("timeout" if isinstance(error, RequestTimedOut) else None)
         self._table.forget(pending)
-        self.errback(error)
+        if not self.called:  # sending the cancellation may have ended the link, and with it this
+            self.errback(error)
 
 
 def _give_up(call: Deferred[_T]) -> None:
@@ -187,41 +266,3 @@ def _give_up(call: Deferred[_T]) -> None:
     assert isinstance(call, Call)
     call._table.forget(call.pending)
     call.errback(RequestCancelled())
-
-
-class Sent(Deferred[None]):
-    """
-    Fires when there is room for more output.  On a link that is gone it fails, but only for somebody who listens: a
-    handler that sends without looking at the outcome causes no noise in the log (B77).
-    """
-
-    _error: AcpError | None = None
-    _heard = False
-
-    @classmethod
-    def failed(cls, error: AcpError) -> Sent:
-        """
-        One that fails as soon as it is listened to.
-        """
-        sent = cls()
-        sent._error = error
-        return sent
-
-    def lost(self, error: AcpError) -> None:
-        """
-        The link went while this waited.
-        """
-        if self._heard:
-            self.errback(error)
-        else:
-            self._error = error
-
-    def addCallbacks(self, *args, **kwargs):  # type: ignore[no-untyped-def]
-        """
-        As L{Deferred.addCallbacks}.
-        """
-        self._heard = True
-        error, self._error = self._error, None
-        if error is not None:
-            self.errback(error)
-        return super().addCallbacks(*args, **kwargs)

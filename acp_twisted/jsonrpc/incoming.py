@@ -72,6 +72,8 @@ class IncomingRequest:
         """
         self._work = work
         work.addCallbacks(self.respond, self.fail_with)
+        if self.token.cancelled:
+            work.cancel()  # it was cancelled from within its own handler, which had not returned yet
 
     def fail_with(self, failure: Failure) -> None:
         """

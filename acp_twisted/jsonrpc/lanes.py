@@ -15,12 +15,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from acp_twisted.errors import AcpConnectionError
 from acp_twisted.limits import Limits
 
 _log = Logger()
@@ -81,12 +84,16 @@ class _Waiting:
     @ivar handler: a notification's handler; L{None} for what is not waited for.
     @ivar release: what lets a request or a response go on.
     @ivar asked: a response's origin.
+    @ivar context: the context of its arrival, so that no handler runs in that of the one before it.
+    @ivar gone: whether it waits no more, though it may still stand in the queue.
     """
 
     size: int
     handler: Handler | None = None
     release: Callable[[], None] | None = None
     asked: Asked | None = None
+    context: Context = field(factory=copy_context)
+    gone: bool = False
 
 
 @define(eq=False)
@@ -107,9 +114,11 @@ class _Lane:
         try:
             while self.queue and self.running is None:
                 item = self.queue.popleft()
+                if item.gone:
+                    continue
                 self.lanes.taken(item)
                 if item.handler is not None:
-                    self.start(item.handler)
+                    self.start(item.handler, item.context)
                 elif item.release is not None:
                     item.release()
         finally:
@@ -117,14 +126,16 @@ class _Lane:
         if self.running is None and not self.queue:
             self.lanes.drop(self)
 
-    def start(self, handler: Handler) -> None:
+    def start(self, handler: Handler, context: Context) -> None:
+        """
+        Run a handler, and hold the lane until it has finished.
+        """
         running = self.running = Running(self)
-        context = copy_context()
         context.run(_inside.set, running)
         try:
             result = context.run(handler)
         except Exception:
-            _log.failure("a notification handler failed")
+            _log_failure(Failure())
             result = None
         if result is None or (result.called and not result.paused):
             self.running = None
@@ -144,13 +155,23 @@ class _Lane:
         """
         The running handler waits for an answer: what must not wait for it goes now.
         """
-        passing = [item for item in self.queue if self.may_pass(item)]
-        for item in passing:
-            if item in self.queue:
-                self.queue.remove(item)
+        self.let_go(self.may_pass)
+
+    def let_go(self, may: Callable[[_Waiting], bool]) -> None:
+        """
+        Let what C{may} go out of its turn.
+        """
+        for item in list(self.queue):
+            if not item.gone and may(item) and item.release is not None:
                 self.lanes.taken(item)
-                assert item.release is not None
                 item.release()
+        self.tidy()
+
+    def tidy(self) -> None:
+        """
+        Take out of the queue what waits no more.
+        """
+        self.queue = deque(item for item in self.queue if not item.gone)
 
     def may_pass(self, item: _Waiting) -> bool:
         """
@@ -165,8 +186,11 @@ class _Lane:
         return running.waiting_for > 0 and (asked is None or asked.during is running)
 
 
-def _log_failure(failure: object) -> None:
-    _log.failure("a notification handler failed", failure=failure)  # type: ignore[arg-type]
+def _log_failure(failure: Failure) -> None:
+    if failure.check(AcpConnectionError):
+        _log.debug("a notification handler ended with the connection")
+    else:
+        _log.failure("a notification handler failed", failure)
 
 
 class Lanes:
@@ -193,6 +217,8 @@ class Lanes:
         self._lanes: dict[Key, _Lane] = {}
         self._count = 0
         self._bytes = 0
+        self._answers = 0
+        self._last_call: IDelayedCall | None = None
         self._paused = False
 
     def __len__(self) -> int:
@@ -206,10 +232,14 @@ class Lanes:
         Run C{handler} when everything before it in the lane C{key} is done.
         """
         lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane(self, key)
-        self._wait(lane, _Waiting(size, handler))
-        lane.pump()
+        if lane is not None:
+            self._wait(lane, _Waiting(size, handler))
+            lane.pump()
+            return
+        lane = self._lanes[key] = _Lane(self, key)
+        lane.start(handler, copy_context())
+        if lane.running is None:
+            lane.pump()
 
     def request(self, key: Key, size: int) -> Deferred[None] | None:
         """
@@ -219,21 +249,17 @@ class Lanes:
         lane = self._lanes.get(key)
         if lane is None:
             return None
-        item = _Waiting(size)
-        if lane.may_pass(_Waiting(0, release=_nothing)):
+        item = _Waiting(size, release=_nothing)
+        if lane.may_pass(item):
             return None
 
         def give_up(_: object) -> None:
-            if item in lane.queue:
-                lane.queue.remove(item)
+            if not item.gone:
                 self.taken(item)
+                lane.tidy()
 
         gate: Deferred[None] = Deferred(give_up)
-
-        def release() -> None:
-            gate.callback(None)
-
-        item.release = release
+        item.release = lambda: item.context.run(gate.callback, None)
         self._wait(lane, item)
         return gate
 
@@ -263,16 +289,33 @@ class Lanes:
         Deliver an answer behind the notifications before it.
         """
         lane = self._lanes.get(asked.key)
+        if lane is None:
+            deliver()
+            return
         item = _Waiting(size, release=deliver, asked=asked)
-        if lane is None or lane.may_pass(item):
+        if lane.may_pass(item):
             deliver()
         else:
             self._wait(lane, item)
+
+    def ended(self, clock: IReactorTime, seconds: float) -> None:
+        """
+        The link is gone.  What has arrived is still delivered, in its order; but no answer waits for a handler longer
+        than C{seconds} from now, so that every call is settled.
+        """
+        if self._answers:
+            self._last_call = clock.callLater(seconds, self._release_answers)
+
+    def _release_answers(self) -> None:
+        self._last_call = None
+        for lane in list(self._lanes.values()):
+            lane.let_go(lambda item: item.asked is not None)
 
     def _wait(self, lane: _Lane, item: _Waiting) -> None:
         lane.queue.append(item)
         self._count += 1
         self._bytes += item.size
+        self._answers += item.asked is not None
         if self._count <= self._limits.max_queued_messages and self._bytes <= self._limits.max_queued_bytes:
             return
         if not any(each.running is not None and each.running.waiting_for for each in self._lanes.values()):
@@ -290,8 +333,13 @@ class Lanes:
         """
         C{item} waits no more.
         """
+        item.gone = True
         self._count -= 1
         self._bytes -= item.size
+        self._answers -= item.asked is not None
+        if self._last_call is not None and not self._answers:
+            self._last_call.cancel()
+            self._last_call = None
         limits = self._limits
         if self._count <= limits.max_queued_messages // 2 and self._bytes <= limits.max_queued_bytes // 2:
             self.read_on()

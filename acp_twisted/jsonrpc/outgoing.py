@@ -69,7 +69,7 @@ class Outgoing:
         pending.id = self._last_id
         pending.asked = asked
         self._pending[pending.id] = pending
-        if timeout or max_timeout:
+        if (timeout or max_timeout) and pending.call is not None:
             call.bound(timeout or max_timeout, max_timeout)
         self.send(message)
 
@@ -90,8 +90,11 @@ class Outgoing:
         """
         The one cancellation of a request that is out and unanswered.
         """
-        if pending.method not in self._dialect.never:
-            self.send_cancel(pending.id, reason)
+        if pending.method in self._dialect.never:
+            return
+        if self._dialect.gives_reason:
+            _log.info("cancelling {method}: {reason}", method=pending.method, reason=reason)
+        self.send_cancel(pending.id, reason)
 
     def forget(self, pending: Pending) -> None:
         """
@@ -105,6 +108,13 @@ class Outgoing:
             if len(self._given_up) > self._limits.max_remembered_ids:
                 self._given_up.popitem(last=False)
             self._over(pending)
+
+    def detach(self, pending: Pending) -> None:
+        """
+        Nobody wants the answer, and no handler waits for it; the request stays in the table until it comes.
+        """
+        pending.call = None
+        self._no_longer_asked(pending)
 
     def answered(self, response: Response, size: int) -> None:
         """
@@ -137,11 +147,8 @@ class Outgoing:
         self.closed = error
         pending, self._pending = self._pending, {}
         for entry in pending.values():
-            call, entry.call = entry.call, None
-            entry.stop_timer()
             self._over(entry)
-            if call is not None:
-                _deliver(call, error)
+            _deliver(entry, error)
 
     def _take(self, given: Id) -> Pending | None:
         """
@@ -150,28 +157,33 @@ class Outgoing:
         Our ids are integers and match exactly.  But an answer whose id is such an integer's digits in a string can be
         for nothing else, and without it the caller would wait for ever (B47).
         """
+        if type(given) is int:
+            return self._pending.pop(given, None)
         if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 19:
-            pending = self._pending.pop(int(given), None)
+            number = int(given)
+            pending = self._pending.pop(number, None) if str(number) == given else None
             if pending is not None:
                 _log.warn("{method} was answered with its id as a string", method=pending.method)
             return pending
-        return self._pending.pop(given, None) if type(given) is int else None
+        return None
 
     def _settle(self, pending: Pending, outcome: object, size: int) -> None:
         """
-        Nothing is cancelled or timed out any more, though the caller may have to wait his turn.
+        Nothing is cancelled any more.  But the caller may have to wait his turn, and that is part of his timeout.
         """
-        call, pending.call = pending.call, None
         asked = pending.asked
-        pending.stop_timer()
         self._over(pending)
-        if call is not None and asked is not None:
-            self._lanes.response(asked, size, lambda: _deliver(call, outcome))
+        if asked is not None and pending.call is not None:
+            self._lanes.response(asked, size, lambda: _deliver(pending, outcome))
 
     def _over(self, pending: Pending) -> None:
         pending.over = True
-        if pending.asked is not None:
-            self._lanes.settled(pending.asked)
+        self._no_longer_asked(pending)
+
+    def _no_longer_asked(self, pending: Pending) -> None:
+        asked, pending.asked = pending.asked, None
+        if asked is not None:
+            self._lanes.settled(asked)
 
     def _unmatched(self, response: Response) -> None:
         given = response.id
@@ -184,11 +196,13 @@ class Outgoing:
             _log.warn("an answer to no request of ours was dropped")
 
 
-def _deliver(call: Call[Any], outcome: object) -> None:
+def _deliver(pending: Pending, outcome: object) -> None:
     """
     Give a caller his answer, in the context in which he asked, so that what he asks next is known to come from there.
     """
-    if call.called:
+    call, pending.call = pending.call, None
+    pending.stop_timer()
+    if call is None or call.called:
         return
     if isinstance(outcome, AcpError):
         call.context.run(call.errback, outcome)

@@ -26,7 +26,7 @@ from acp_twisted.errors import (
     RequestCancelled,
 )
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
-from acp_twisted.jsonrpc.calls import Call, Sent
+from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.lanes import Lanes
@@ -49,6 +49,9 @@ from acp_twisted.jsonrpc.router import TAKEN, IRouter
 from acp_twisted.limits import Limits
 
 _log = Logger()
+
+_LOGGED_REASON = 200
+"""Characters of a cancellation's reason that are logged."""
 
 
 @implementer(IMessageReceiver)
@@ -87,8 +90,9 @@ class Peer:
         self._input_over = False
         self._closing = False
         self._incoming: dict[Hashable, IncomingRequest] = {}
-        self._room: list[Sent] | None = None
-        self._closed: list[Deferred[AcpConnectionError]] = []
+        self._full = False
+        self._room: Waiters[None] = Waiters()
+        self._closed: Waiters[AcpConnectionError] = Waiters()
         self._drain_timer: IDelayedCall | None = None
         self.lanes = Lanes(limits, self._pause_reading, self._resume_reading, self._flooded)
         self._outgoing = Outgoing(clock, limits, dialect, self.lanes, self._send)
@@ -149,7 +153,7 @@ class Peer:
         message = notification_bytes(method, params)
         transport = self._transport
         if transport is None or self._lost is not None:
-            return Sent.failed(self._lost or AcpConnectionError("not connected"))
+            return failed(self._lost or AcpConnectionError("not connected"))
         transport.send(message)
         return self.when_writable()
 
@@ -158,13 +162,8 @@ class Peer:
         Fires when the unsent output is below its mark; at once as a rule.
         """
         if self._lost is not None:
-            return Sent.failed(self._lost)
-        if self._room is None:
-            return succeed(None)
-        room = self._room
-        sent = Sent(lambda waiting: room.remove(waiting) if waiting in room else None)
-        room.append(sent)
-        return sent
+            return failed(self._lost)
+        return self._room.wait() if self._full else succeed(None)
 
     def send_cancel_request(self, request_id: Id, reason: str | None = None) -> None:
         """
@@ -193,7 +192,10 @@ class Peer:
         See L{IMessageReceiver}.
         """
         self._transport = transport
-        self._outgoing.closed = None
+        if self._lost is None:
+            self._outgoing.closed = None
+        else:
+            transport.close()  # it was shut down before it was connected
 
     def message_received(self, message: bytes) -> None:
         """
@@ -227,7 +229,7 @@ class Peer:
         known = read_head(head)
         if known.is_response:
             self._outgoing.answered_too_large(known.id, size)
-        elif known.id is not None or (self._answers_noise and not known.has_id):
+        elif known.has_id or self._answers_noise:
             data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
             self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))
 
@@ -236,7 +238,7 @@ class Peer:
             self.stray_messages += 1
         if not bad.stray or self.stray_messages == 1:
             _log.warn("received what is no message: {error} {reason}", error=bad.error, reason=bad.error.data)
-        if bad.has_id or self._answers_noise:
+        if bad.has_id or (self._answers_noise and not bad.is_notification):
             self._send(error_bytes(bad.id, bad.error))
 
     def _notification(self, notification: Notification, size: int) -> None:
@@ -245,10 +247,10 @@ class Peer:
         try:
             if self._router.apply_now(notification):
                 return
+            key = self._router.lane_of(notification.method, notification.params)
         except Exception:
             _log.failure("{method} failed", method=notification.method)
             return
-        key = self._router.lane_of(notification.method, notification.params)
         self.lanes.notification(key, size, lambda: self._router.handle_notification(notification))
 
     def _cancellation(self, notification: Notification) -> None:
@@ -260,10 +262,11 @@ class Peer:
         if not isinstance(params, dict) or params.get("requestId") is None:
             return
         request = self._incoming.get(id_key(params["requestId"]))
-        if request is None:
+        if request is None or request.method in self.dialect.never:
             return
         if self.dialect.gives_reason:
-            _log.info("{method} was cancelled by the peer", method=request.method)
+            reason = str(params.get("reason"))[:_LOGGED_REASON]
+            _log.info("{method} was cancelled by the peer: {reason!r}", method=request.method, reason=reason)
         self._stop(request, self.dialect.method)
 
     def _stop(self, request: IncomingRequest, trigger: str) -> None:
@@ -321,10 +324,7 @@ class Peer:
                 _log.failure("the result of {method} can't be sent", method=request.method)
                 error = InternalError()
         if error is not None:
-            try:
-                message = error_bytes(request.id, error)
-            except EncodeError:
-                message = error_bytes(request.id, AcpError(error.code, "Internal error"))
+            message = error_bytes(request.id, error)
         request.answered = True
         self._incoming.pop(id_key(request.id), None)
         if self.dialect.answers or self.dialect.method not in request.token.triggers:
@@ -338,23 +338,21 @@ class Peer:
         """
         See L{IMessageReceiver}.
         """
-        if self._room is None:
-            self._room = []
+        self._full = True
 
     def writing_resumed(self) -> None:
         """
         See L{IMessageReceiver}.
         """
-        waiting, self._room = self._room, None
-        for sent in waiting or ():
-            sent.callback(None)
+        self._full = False
+        self._room.fire(None)
 
     def _pause_reading(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._lost is None:
             self._transport.pauseProducing()
 
     def _resume_reading(self) -> None:
-        if self._transport is not None:
+        if self._transport is not None and self._lost is None:
             self._transport.resumeProducing()
 
     def _flooded(self) -> None:
@@ -376,13 +374,18 @@ class Peer:
             return
         self._input_over = True
         self._outgoing.fail_all(AcpConnectionError("the peer closed its output"))
-        if self._incoming and self._lost is None:
+        self._drain()
+
+    def _drain(self) -> None:
+        if self._incoming and self._lost is None and self._drain_timer is None:
             self._drain_timer = self.clock.callLater(self.limits.drain_timeout, self._drain_over)
         self._drained()
 
     def _drain_over(self) -> None:
         self._drain_timer = None
         self.stop_requests("shutdown")
+        for request in list(self._incoming.values()):
+            request.fail(RequestCancelled())  # whoever took it over did not answer it
 
     def _drained(self) -> None:
         if (self._input_over or self._closing) and not self._incoming and self._lost is None:
@@ -400,7 +403,8 @@ class Peer:
         Cancel every request of the peer, as if it had cancelled it.
         """
         for request in list(self._incoming.values()):
-            self._stop(request, trigger)
+            if not request.answered:  # the end of one may answer another
+                self._stop(request, trigger)
 
     def shutdown(self) -> Deferred[None]:
         """
@@ -415,7 +419,7 @@ class Peer:
             self._closing = True
             self.stop_requests("shutdown")
             self._outgoing.fail_all(AcpConnectionError("the connection was closed"))
-            self._drained()
+            self._drain()
         return gone
 
     def when_closed(self) -> Deferred[AcpConnectionError]:
@@ -424,9 +428,7 @@ class Peer:
         """
         if self._lost is not None:
             return succeed(self._lost)
-        gone: Deferred[AcpConnectionError] = Deferred(self._closed.remove)
-        self._closed.append(gone)
-        return gone
+        return self._closed.wait()
 
     def connection_lost(self, reason: Failure) -> None:
         """
@@ -446,13 +448,11 @@ class Peer:
             request.answered = True
             self._stop(request, "connectionLost")
         self._outgoing.fail_all(lost)
-        waiting, self._room = self._room, None
-        for sent in waiting or ():
-            sent.lost(lost)
-        self._router.connection_lost(lost)
-        closed, self._closed = self._closed, []
-        for gone in closed:
-            gone.callback(lost)
+        self.lanes.ended(self.clock, self.limits.drain_timeout)
+        self._room.fail(lost)
+        with _log.failuresHandled("telling the router of the end failed"):
+            self._router.connection_lost(lost)
+        self._closed.fire(lost)
 
 
 def _nothing(_: object) -> None:
