@@ -44,7 +44,7 @@ class IncomingRequest:
         self.params = params
         self.token = CancellationToken()
         self.answered = False
-        self.stop: Callable[[str], None] = self._stop
+        self.stop: Callable[[str], object] = self._stop
 
     def respond(self, result: object) -> bool:
         """
