@@ -532,7 +532,7 @@ def test_close_waiter_gives_up() -> None:
     assert (handler.answers, bench.session.closed) == ([CANCELLED], True)
 
 
-def test_close_waiter_gives_up_late() -> None:
+def test_close_waiter_gives_up_late(logs: list[LogEvent]) -> None:
     """He may even do so from within the write of the answer, with his own call due next."""
     bench = Bench()
     handler = bench.prompt()
@@ -540,7 +540,7 @@ def test_close_waiter_gives_up_late() -> None:
     handler.on_answer = closed.cancel
     closed.addErrback(lambda failure: failure.trap(CancelledError))
     handler.work.callback(end_turn())
-    assert (handler.answers, bench.session.closed) == ([CANCELLED], True)
+    assert (handler.answers, bench.session.closed, logs) == ([CANCELLED], True, [])
 
 
 def test_running_shutdown() -> None:
@@ -871,6 +871,18 @@ def test_held_start(event: str) -> None:
     else:
         assert (second.starts, second.answers) == (0, [])
     assert bench.timers() == []
+
+
+def test_new_turn_is_known_before_anything_else_happens() -> None:
+    """A prompt from within a token's callback, cancelled from within the write of the answer that was still due."""
+    bench = Bench()
+    first, second = Handler(), Handler()
+    first.on_answer = lambda: bench.session.cancel_request(turn_of(second))
+    bench.prompt(first)
+    turn_of(first).token.on_cancel(lambda: bench.prompt(second))
+    bench.session.cancel_request(turn_of(first))
+    answer = [Told(-32800, "Request cancelled", None)]
+    assert (first.answers, second.answers, second.starts) == (answer, answer, 0)
 
 
 def test_answer_precedes_the_handlers_cancellation() -> None:

@@ -108,8 +108,9 @@ class PromptSession:
         @param respond: answers the prompt with a result.
         @param fail: answers it with an error.
         @param start: starts the handler, and returns its Deferred (or a coroutine, or a value).  It is called from
-            within this method; if the prompt came from within a callback of this session, later, once that callback has
-            returned; and not at all if the turn has ended before.  C{None} is no result.
+            within this method, and then it is the first to learn of the turn; if the prompt came from within a callback
+            of this session, later, once that callback has returned; and not at all if the turn has ended before.
+            C{None} is no result.
         @param cancelled_with: makes the result with stop reason C{cancelled}: from the handler's own result, of which
             it keeps what is to be kept, or from L{None}.
         @param token: the request's token, if it has one already.  Only this session may set it.
@@ -124,7 +125,10 @@ class PromptSession:
         refusal, core.refusal = core.refusal, None
         if refusal is not None:
             raise refusal
-        self._perform()
+        if not self._performing:
+            # From within a callback, whoever called that goes on with what there is to do.  Nothing is done here before
+            # the caller knows the turn, which he may have to cancel.
+            self._perform()
         return turn
 
     def cancel(self, trigger: str = "session/cancel", notice: Any = None) -> None:
