@@ -210,9 +210,8 @@ class MessageProtocol(Protocol):
 
     def _tune(self, transport: ITransport) -> None:
         if ITCPTransport.providedBy(transport) and isinstance(transport.getHost(), (IPv4Address, IPv6Address)):
-            tcp = cast(ITCPTransport, transport)
-            tcp.setTcpNoDelay(True)
-            tcp.setTcpKeepAlive(True)
+            transport.setTcpNoDelay(True)
+            transport.setTcpKeepAlive(True)
 
     def _stop_reading(self) -> None:
         self._inbound.pause()
