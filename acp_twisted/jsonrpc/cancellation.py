@@ -87,7 +87,8 @@ class CancellationToken:
         """
 
         def fire() -> None:
-            waiting.callback(None)
+            if not waiting.called:
+                waiting.callback(None)
 
         waiting: Deferred[None] = Deferred(lambda _: self.forget(fire))
         self.on_cancel(fire)

@@ -172,6 +172,13 @@ class Peer:
         self._outgoing.send_cancel(request_id, reason)
 
     @property
+    def is_open(self) -> bool:
+        """
+        Whether anything can be asked: not before the link is there, nor once either side has begun to close it.
+        """
+        return self._outgoing.closed is None
+
+    @property
     def pending_requests(self) -> int:
         """
         How many requests of ours are unanswered.
@@ -284,11 +291,14 @@ class Peer:
             return
         request = IncomingRequest(self, message.id, message.method, message.params)
         self._incoming[key] = request
+        gate = None
         try:
             gate = self.lanes.request(self._router.lane_of(message.method, message.params), size)
             result = self._router.handle_request(request, gate)
         except Exception:
             request.fail_with(Failure())
+            if gate is not None:
+                gate.addErrback(_nothing).cancel()  # nobody waits there
             return
         if result is TAKEN:
             return
