@@ -145,6 +145,13 @@ class Connection:
         """
         self.peer.send_cancel_request(request_id)
 
+    @property
+    def is_open(self) -> bool:
+        """
+        Whether anything can be asked: not before the link is there, nor once either side has begun to close it.
+        """
+        return self.peer.is_open
+
     def close(self) -> Deferred[None]:
         """
         End the conversation: cancel what the peer has asked, answer it, flush, close.

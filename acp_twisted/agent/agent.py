@@ -9,7 +9,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 from twisted.internet import task
-from twisted.internet.interfaces import IReactorCore, IReactorTime
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from acp_twisted.agent.connection import AgentConnection
@@ -29,6 +30,7 @@ class AcpAgent:
     number of sessions.  Made by L{AcpAgent.builder}.
 
     @ivar request_timeout: seconds for each request that the agent sends.
+    @ivar cascades: whether C{session/cancel} cancels what the turn has asked of the client.
     """
 
     prompt: Bound
@@ -39,6 +41,7 @@ class AcpAgent:
     auth_methods: Sequence[Any]
     request_timeout: float
     prompt_timeouts: PromptTimeouts
+    cascades: bool
     limits: Limits
 
     @staticmethod
@@ -69,7 +72,7 @@ def run_agent(agent: AcpAgent) -> None:
     It runs the reactor, so it is for programs that are nothing but this agent.
     """
 
-    def main(reactor: IReactorCore) -> Any:
+    def main(reactor: Any) -> Deferred[None]:
         return serve_stdio(agent, reactor)
 
     task.react(main)
@@ -93,6 +96,7 @@ class AcpAgentBuilder:
         self._auth_methods: Sequence[Any] = ()
         self._request_timeout = 60.0
         self._timeouts = PromptTimeouts()
+        self._cascades = False
         self._limits = Limits()
 
     def agent_info(self, name: str, version: str, title: str | None = None) -> AcpAgentBuilder:
@@ -136,6 +140,16 @@ class AcpAgentBuilder:
         How long a turn may take at all; 0, which it is unless said otherwise, is without end.
         """
         self._timeouts = evolve(self._timeouts, max_prompt_duration=seconds)
+        return self
+
+    def cascade_cancellation(self, cascade: bool = True) -> AcpAgentBuilder:
+        """
+        Whether C{session/cancel} cancels what its turn has asked of the client and not had, each once, as
+        L{PromptContext.cancel_outstanding<acp_twisted.agent.context.PromptContext.cancel_outstanding>} does.  It does
+        not unless said otherwise: the client answers its permission requests by itself, and a handler may want the
+        rest.
+        """
+        self._cascades = cascade
         return self
 
     def limits(self, limits: Limits) -> AcpAgentBuilder:
@@ -231,6 +245,12 @@ class AcpAgentBuilder:
         """
         return self._on("session/cancel", handler, "cancel_handler")
 
+    def cancel_request_handler(self, handler: Handler) -> AcpAgentBuilder:
+        """
+        Be told of every C{$/cancel_request}, after it has taken effect, which this does not change.
+        """
+        return self._on("$/cancel_request", handler, "cancel_request_handler")
+
     def ext_request_handler(self, method: str, handler: Handler) -> AcpAgentBuilder:
         """
         Answer an extension's request; params and result are plain JSON.
@@ -270,6 +290,7 @@ class AcpAgentBuilder:
             auth_methods=self._auth_methods,
             request_timeout=self._request_timeout,
             prompt_timeouts=self._timeouts,
+            cascades=self._cascades,
             limits=self._limits,
         )
 

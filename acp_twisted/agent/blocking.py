@@ -17,7 +17,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads, IReactorThreads
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.failure import Failure
-from twisted.python.threadpool import ThreadPool
 
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.errors import RequestCancelled
@@ -52,7 +51,7 @@ def run_blocking(handler: Bound, prompt: v1.PromptRequest, context: PromptContex
         else:
             outcome.callback(result)
 
-    pool = cast(ThreadPool, IReactorThreads(reactor).getThreadPool())
+    pool = IReactorThreads(reactor).getThreadPool()
     pool.callInThreadWithCallback(finished, copy_context().run, handler, prompt, sync)
     return outcome
 
@@ -76,7 +75,7 @@ class SyncPromptContext:
         self._context.cancel_outstanding()
 
     def _wait(self, function: Callable[[], Deferred[_T]]) -> _T:
-        def ask() -> Deferred[_T]:
+        def ask() -> Deferred[Any]:
             if self._left:
                 raise RequestCancelled()
             return function()
@@ -136,7 +135,7 @@ class SyncPromptContext:
         """
         self._wait(lambda: self._context.send_thought(text, message_id))
 
-    def send_update(self, update: object) -> None:
+    def send_update(self, update: v1.SessionUpdate) -> None:
         """
         Send C{session/update}.
         """

@@ -74,7 +74,7 @@ class AgentConnection(Connection):
         """
         return tuple(self._sessions)
 
-    def send_update(self, session_id: str, update: object) -> Deferred[None]:
+    def send_update(self, session_id: str, update: v1.SessionUpdate) -> Deferred[None]:
         """
         Send C{session/update}, at any time.  Within a turn, use the turn's context instead: that drops what comes after
         the turn's answer.
@@ -298,6 +298,8 @@ class AgentConnection(Connection):
 
     def _call_prompt(self, prompt: v1.PromptRequest, turn: Turn) -> Any:
         context = PromptContext(self, prompt, turn)
+        if self.agent.cascades:
+            turn.token.on_cancel(context.cancel_outstanding)
         if self.agent.prompt_blocks:
             return run_blocking(self.agent.prompt, prompt, context)
         return outcome(self.agent.prompt(prompt, context))

@@ -110,7 +110,7 @@ class PromptContext:
         """
         return self.send_update(v1.AgentThoughtChunk(content=v1.TextContent(text=text), message_id=message_id))
 
-    def send_update(self, update: object) -> Deferred[None]:
+    def send_update(self, update: v1.SessionUpdate) -> Deferred[None]:
         """
         Send C{session/update}.  Once the turn is answered it is dropped, and logged (design rule 4).
 

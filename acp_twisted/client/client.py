@@ -202,6 +202,12 @@ class AcpClientBuilder:
         """
         return self._on("elicitation/complete", handler, "complete_elicitation_handler")
 
+    def cancel_request_handler(self, handler: Handler) -> AcpClientBuilder:
+        """
+        Be told of every C{$/cancel_request}, after it has taken effect, which this does not change.
+        """
+        return self._on("$/cancel_request", handler, "cancel_request_handler")
+
     def ext_request_handler(self, method: str, handler: Handler) -> AcpClientBuilder:
         """
         Answer an extension's request; params and result are plain JSON.

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -151,7 +152,7 @@ class ClientConnection(Connection):
         request = v1.NewSessionRequest(
             cwd=cwd,
             mcp_servers=list(mcp_servers),
-            additional_directories=list(additional_directories) or None,
+            additional_directories=list(additional_directories),
             meta=meta,
         )
         call = self.call(request, timeout=timeout)
@@ -196,7 +197,7 @@ class ClientConnection(Connection):
             session_id=session_id,
             cwd=cwd,
             mcp_servers=list(mcp_servers),
-            additional_directories=list(additional_directories) or None,
+            additional_directories=list(additional_directories),
         )
         return self._reopen(session_id, request, timeout)
 
@@ -216,7 +217,7 @@ class ClientConnection(Connection):
             session_id=session_id,
             cwd=cwd,
             mcp_servers=list(mcp_servers),
-            additional_directories=list(additional_directories) or None,
+            additional_directories=list(additional_directories),
         )
         return self._reopen(session_id, request, timeout)
 
@@ -281,7 +282,7 @@ class ClientConnection(Connection):
         """
         Send C{session/set_config_option}; the answer has all options.
         """
-        return self.call(v1.set_config_option_request(session_id, config_id, value))
+        return self.call(v1.SetSessionConfigOptionRequest(session_id=session_id, config_id=config_id, value=value))
 
     def send_prompt(self, request: v1.PromptRequest, timeout: float | None = None) -> Call[v1.PromptResponse]:
         """
@@ -371,7 +372,7 @@ class ClientConnection(Connection):
         elif self._opening:
             self._early.append(notification)
         for handler in self.client.update_handlers:
-            result = self.guarded(lambda _, handler=handler: handler(notification, self), None)
+            result = self.guarded(partial(handler, notification), self)
             if result is not None:
                 waiting.append(result)
         if not waiting:

@@ -40,7 +40,7 @@ class PromptTurn:
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._limit = session.connection.limits.max_turn_updates
-        self._updates: deque[object] = deque()
+        self._updates: deque[v1.SessionUpdate] = deque()
         self._missed = 0
         self._read = False
         self._arrival: Deferred[None] | None = None
@@ -60,7 +60,7 @@ class PromptTurn:
         if not self.ended and not self.cancel_sent:
             self._session.connection.cancel(self._session.session_id)
 
-    async def updates(self) -> AsyncIterator[object]:
+    async def updates(self) -> AsyncIterator[v1.SessionUpdate]:
         """
         The turn's updates, in order, until it is answered.  For one reader.  The agent is slowed down to its pace.
 
@@ -80,7 +80,7 @@ class PromptTurn:
             self._arrival = Deferred()
             await self._arrival
 
-    def put(self, update: object) -> Deferred[object] | None:
+    def put(self, update: v1.SessionUpdate) -> Deferred[object] | None:
         """
         An update came.
 
@@ -131,8 +131,8 @@ class ClientSession:
         self.session_id = session_id
         self.opened: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse | None = None
         self._turn: PromptTurn | None = None
-        self._listeners: list[Callable[[object], Any]] = []
-        self._outside: deque[object] = deque(maxlen=connection.limits.max_early_updates)
+        self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
+        self._outside: deque[v1.SessionUpdate] = deque(maxlen=connection.limits.max_early_updates)
 
     @property
     def turn(self) -> PromptTurn | None:
@@ -143,7 +143,7 @@ class ClientSession:
 
     def prompt(
         self,
-        content: str | Sequence[object],
+        content: str | Sequence[v1.ContentBlock],
         stop: CancellationSignal | None = None,
         *,
         meta: dict[str, Any] | None = None,
@@ -159,7 +159,7 @@ class ClientSession:
         """
         if self._turn is not None:
             raise SessionBusy(self.session_id)
-        blocks = [v1.TextContent(text=content)] if isinstance(content, str) else list(content)
+        blocks: Sequence[v1.ContentBlock] = [v1.TextContent(text=content)] if isinstance(content, str) else content
         turn = self._turn = PromptTurn(self)
         # Whatever was received before belongs to no turn, and what comes from now on to this one.
         request = v1.PromptRequest(session_id=self.session_id, prompt=blocks, meta=meta)
@@ -186,13 +186,13 @@ class ClientSession:
         turn.error = error
         return v1.PromptResponse(stop_reason="cancelled")
 
-    def on_update(self, listener: Callable[[object], Any]) -> None:
+    def on_update(self, listener: Callable[[v1.SessionUpdate], Any]) -> None:
         """
         Call C{listener} with every update of this session, those outside of turns too; each is awaited before the next.
         """
         self._listeners.append(listener)
 
-    def take_updates(self) -> list[object]:
+    def take_updates(self) -> list[v1.SessionUpdate]:
         """
         The updates that came outside of turns since the last call: what C{session/load} replayed, commands and modes
         announced early, and what came after an answer.  The last C{Limits.max_early_updates} are kept.
@@ -201,7 +201,7 @@ class ClientSession:
         self._outside.clear()
         return taken
 
-    def deliver(self, update: object) -> list[Deferred[object]]:
+    def deliver(self, update: v1.SessionUpdate) -> list[Deferred[object]]:
         """
         An update came; the next one waits for what this returns.
         """
