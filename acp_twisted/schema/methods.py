@@ -1,0 +1,176 @@
+"""
+The one table of the methods of protocol version 1: who handles a method, what goes in and what comes out, what the peer
+must have advertised, and whether its messages belong to a session.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+from attrs import frozen
+
+from acp_twisted.schema import v1
+from acp_twisted.schema.leaves import fields_of
+from acp_twisted.schema.values import Model
+
+Side: TypeAlias = Literal["agent", "client", "both", "proxy"]
+Kind: TypeAlias = Literal["request", "notification"]
+
+
+@frozen
+class Method:
+    """
+    One method.
+
+    @ivar name: its name on the wire.
+    @ivar direction: who handles it.
+    @ivar kind: whether it is answered.
+    @ivar params_name: the class of its params.
+    @ivar result_name: the class of its result; L{None} for a notification, and where the result is any JSON.
+    @ivar capability: what the side that handles it must have advertised, as a dotted path of members within its
+        capabilities: there and neither null nor false.  L{None}: nothing.
+    @ivar stable: whether it is settled.
+    @ivar session_keyed: whether its params carry C{sessionId}, so that its messages keep their order within a session.
+    """
+
+    name: str
+    direction: Side
+    kind: Kind
+    params_name: str
+    result_name: str | None = None
+    capability: str | None = None
+    stable: bool = True
+    session_keyed: bool = False
+
+    @property
+    def params(self) -> type[Model]:
+        """
+        The class of the params.
+        """
+        found: type[Model] = getattr(v1, self.params_name)
+        return found
+
+    @property
+    def result(self) -> type[Model] | None:
+        """
+        The class of the result.
+        """
+        return None if self.result_name is None else getattr(v1, self.result_name)
+
+    @property
+    def empty_result(self) -> bool:
+        """
+        Whether a response may have nothing in it.
+        """
+        result = self.result
+        return result is not None and not any(each.needed for each in fields_of(result))
+
+
+def _request(
+    direction: Side, name: str, types: str, capability: str | None = None, *, session: bool = False, stable: bool = True
+) -> Method:
+    return Method(name, direction, "request", f"{types}Request", f"{types}Response", capability, stable, session)
+
+
+def _notification(
+    direction: Side,
+    name: str,
+    params: str,
+    capability: str | None = None,
+    *,
+    session: bool = False,
+    stable: bool = True,
+) -> Method:
+    return Method(name, direction, "notification", params, None, capability, stable, session)
+
+
+METHODS: Final[tuple[Method, ...]] = (
+    # ---- handled by agents
+    _request("agent", "initialize", "Initialize"),
+    _request("agent", "authenticate", "Authenticate"),
+    _request("agent", "logout", "Logout", "auth.logout"),
+    _request("agent", "session/new", "NewSession"),
+    _request("agent", "session/load", "LoadSession", "loadSession", session=True),
+    _request("agent", "session/resume", "ResumeSession", "sessionCapabilities.resume", session=True),
+    _request("agent", "session/list", "ListSessions", "sessionCapabilities.list"),
+    _request("agent", "session/delete", "DeleteSession", "sessionCapabilities.delete", session=True),
+    _request("agent", "session/close", "CloseSession", "sessionCapabilities.close", session=True),
+    _request("agent", "session/set_mode", "SetSessionMode", session=True),
+    _request("agent", "session/set_config_option", "SetSessionConfigOption", session=True),
+    _request("agent", "session/prompt", "Prompt", session=True),
+    _notification("agent", "session/cancel", "CancelNotification", session=True),
+    # ---- handled by clients
+    _notification("client", "session/update", "SessionNotification", session=True),
+    _request("client", "session/request_permission", "RequestPermission", session=True),
+    _request("client", "fs/read_text_file", "ReadTextFile", "fs.readTextFile", session=True),
+    _request("client", "fs/write_text_file", "WriteTextFile", "fs.writeTextFile", session=True),
+    _request("client", "terminal/create", "CreateTerminal", "terminal", session=True),
+    _request("client", "terminal/output", "TerminalOutput", "terminal", session=True),
+    _request("client", "terminal/release", "ReleaseTerminal", "terminal", session=True),
+    _request("client", "terminal/wait_for_exit", "WaitForTerminalExit", "terminal", session=True),
+    _request("client", "terminal/kill", "KillTerminal", "terminal", session=True),
+    _request("client", "elicitation/create", "CreateElicitation", "elicitation"),
+    _notification("client", "elicitation/complete", "CompleteElicitationNotification", "elicitation.url"),
+    # ---- handled by both
+    _notification("both", "$/cancel_request", "CancelRequestNotification"),
+    # ---- not settled yet
+    _request("agent", "auth/status", "AuthStatus", "auth.status", stable=False),
+    _notification("client", "auth/status_update", "AuthStatusUpdateNotification", stable=False),
+    _request("agent", "providers/list", "ListProviders", "providers", stable=False),
+    _request("agent", "providers/set", "SetProvider", "providers", stable=False),
+    _request("agent", "providers/disable", "DisableProvider", "providers", stable=False),
+    _request("agent", "session/fork", "ForkSession", "sessionCapabilities.fork", session=True, stable=False),
+    _request("agent", "session/archive", "ArchiveSession", "sessionCapabilities.archive", session=True, stable=False),
+    _request(
+        "agent", "session/unarchive", "UnarchiveSession", "sessionCapabilities.archive", session=True, stable=False
+    ),
+    _request("agent", "session/status", "SessionStatus", "sessionCapabilities.status", session=True, stable=False),
+    _request("agent", "session/set_title", "SetSessionTitle", "sessionCapabilities.title", session=True, stable=False),
+    _request("client", "mcp/message", "MessageMcp", stable=False),
+    _notification("agent", "mcp/message", "MessageMcpNotification", "mcpCapabilities.acp", stable=False),
+    _request("proxy", "proxy/initialize", "InitializeProxy", stable=False),
+    Method("proxy/successor", "proxy", "request", "ProxySuccessorRequest", stable=False),
+    _notification("proxy", "proxy/successor", "ProxySuccessorNotification", stable=False),
+)
+
+_by_name: Final[dict[tuple[str, Kind | None], Method]] = {}
+for _each in METHODS:
+    _by_name[_each.name, _each.kind] = _each
+    _by_name.setdefault((_each.name, None), _each)
+_by_params_name: Final[dict[str, Method]] = {each.params_name: each for each in METHODS}
+_by_params: Final[dict[type, Method | None]] = {}
+
+
+def get(name: str, kind: Kind | None = None) -> Method | None:
+    """
+    The method of that name, if the protocol has it.
+
+    @param kind: for the two names that are both a request and a notification, C{mcp/message} and C{proxy/successor};
+        without it these are the request.
+    """
+    return _by_name.get((name, kind))
+
+
+def require(name: str, kind: Kind | None = None) -> Method:
+    """
+    The method of that name.
+
+    @raise KeyError: when the protocol does not have it.
+    """
+    return _by_name[name, kind]
+
+
+def for_params(cls: type) -> Method | None:
+    """
+    The method whose params are of this class, or of one it inherits from.
+    """
+    try:
+        return _by_params[cls]
+    except KeyError:
+        found = None
+        for base in cls.__mro__:
+            if issubclass(base, Model) and base.__name__ in _by_params_name:
+                found = _by_params_name[base.__name__]
+                break
+        _by_params[cls] = found
+        return found
