@@ -70,6 +70,7 @@ class MessageProtocol(Protocol):
         self._held_by_output = False
         self._input_over = False
         self._closing = False
+        self._peer_closed_first = False
         self._lost = False
         self._why: AcpConnectionError | None = None
         self._linger: IDelayedCall | None = None
@@ -140,6 +141,7 @@ class MessageProtocol(Protocol):
         if self._closing or self._lost:
             return
         self._closing = True
+        self._peer_closed_first = self._input_over
         self._inbound.stop()
         # Go on reading, and throw away what comes: a peer that is stuck writing to us would not read our last answers.
         self._paused_by_receiver = self._held_by_output = False
@@ -260,9 +262,9 @@ class MessageProtocol(Protocol):
     def _explain(self, reason: Failure) -> AcpConnectionError:
         if self._why is not None:
             return self._why
-        if self._closing:
+        if self._closing and not self._peer_closed_first:
             return AcpConnectionError("the connection was closed", reason)
-        if reason.check(ConnectionDone) is not None:
+        if self._peer_closed_first or reason.check(ConnectionDone) is not None:
             return AcpConnectionError("the peer closed the connection", reason)
         return AcpConnectionError(f"the connection was lost: {reason.getErrorMessage()}", reason)
 

@@ -1,0 +1,191 @@
+"""
+What every test is held to, and the small helpers for looking at a Deferred.
+
+A test fails when something was logged as a failure and not expected, when a Deferred's error was never looked at, or
+when it leaves something in the reactor.  An async test is ended from inside the reactor when it takes too long, for
+nothing outside can do it there.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+import pytest_twisted
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.python.failure import Failure
+
+TEST_SECONDS = 30.0
+SETTLING_SECONDS = 1.0
+
+
+class LoggedErrors(list[LogEvent]):
+    """
+    The failures that were logged during a test.  A test that expects some looks at them and calls C{clear()}.
+    """
+
+    def texts(self) -> list[str]:
+        """
+        Each one as its log line and its exception.
+        """
+        result = []
+        for event in self:
+            failure = event.get("log_failure") or event.get("failure")
+            what = "" if failure is None else f": {failure.type.__name__}: {failure.getErrorMessage()}"
+            result.append(f"{formatEvent(event)}{what}")
+        return result
+
+
+@pytest.fixture(autouse=True)
+def logged_errors() -> Iterator[LoggedErrors]:
+    """
+    Fails the test that logs a failure, a Deferred's unhandled one included.
+    """
+    seen = LoggedErrors()
+
+    def observe(event: LogEvent) -> None:
+        # Errors logged in the old way have isError, and not always a log_failure.
+        if event.get("log_failure") is not None or event.get("isError"):
+            seen.append(event)
+
+    globalLogPublisher.addObserver(observe)
+    yield seen
+    gc.collect()  # an unhandled error is logged when its Deferred is collected
+    globalLogPublisher.removeObserver(observe)
+    assert not seen, "\n".join(seen.texts())
+
+
+def _in_reactor() -> tuple[list[Any], set[Any]]:
+    """
+    The timers that wait in the reactor, and the descriptors that it watches for somebody.
+    """
+    from twisted.internet import reactor
+
+    any_reactor: Any = reactor
+    calls = [call for call in any_reactor.getDelayedCalls() if call.active()]
+    watched = {*any_reactor.getReaders(), *any_reactor.getWriters()}
+    return calls, watched - set(getattr(any_reactor, "_internalReaders", ()))
+
+
+@pytest.fixture(autouse=True)
+def clean_reactor() -> Iterator[None]:
+    """
+    Fails the test that leaves a timer or an open descriptor in the reactor.  What is only about to close may settle.
+    """
+    from twisted.internet import reactor
+
+    before = _in_reactor()[1]
+    yield
+    calls, watched = _in_reactor()
+    waited = 0.0
+    while (calls or watched - before) and waited < SETTLING_SECONDS:
+        pytest_twisted.blockon(deferLater(reactor, 0.02))  # type: ignore[arg-type]
+        waited += 0.02
+        calls, watched = _in_reactor()
+    for call in calls:
+        call.cancel()  # the next test is not to blame
+    assert not calls, f"left in the reactor: {calls}"
+    assert not watched - before, f"left open in the reactor: {watched - before}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """
+    The marker that gives a slow async test more time.
+    """
+    config.addinivalue_line("markers", f"seconds(n): how long an async test may take, instead of {TEST_SECONDS:g}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """
+    Give every async test a timeout that lives in the reactor.
+    """
+    from twisted.internet import reactor
+
+    function = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(function) or hasattr(function, "hypothesis"):
+        return
+    marker = pyfuncitem.get_closest_marker("seconds")
+    seconds = TEST_SECONDS if marker is None else float(marker.args[0])
+
+    @functools.wraps(function)
+    def timed(*args: Any, **kwargs: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(function(*args, **kwargs)).addTimeout(seconds, reactor)  # type: ignore[arg-type]
+
+    # Pytest-twisted would otherwise treat the wrapper as the coroutine function that it wraps.
+    timed._pytest_twisted_mark = None  # type: ignore[attr-defined]
+    del timed.__wrapped__  # type: ignore[attr-defined]
+    pyfuncitem.obj = timed
+
+
+class Success(Protocol):
+    """
+    The C{success} fixture.
+    """
+
+    def __call__(self, deferred: Deferred[Any]) -> Any:
+        """
+        The result that C{deferred} has now.
+        """
+
+
+def _outcome(deferred: Deferred[Any]) -> list[Any]:
+    seen: list[Any] = []
+
+    def see(result: Any) -> Any:
+        seen.append(result)
+        return None if isinstance(result, Failure) else result
+
+    deferred.addBoth(see)
+    return seen
+
+
+@pytest.fixture
+def success() -> Success:
+    """
+    Takes the result of a Deferred that has one now.
+    """
+
+    def success_of(deferred: Deferred[Any]) -> Any:
+        seen = _outcome(deferred)
+        assert seen, "the Deferred has not fired"
+        if isinstance(seen[0], Failure):
+            seen[0].raiseException()
+        return seen[0]
+
+    return success_of
+
+
+@pytest.fixture
+def failure() -> Callable[..., BaseException]:
+    """
+    Takes the exception of a Deferred that has failed, with one of the given classes.
+    """
+
+    def failure_of(deferred: Deferred[Any], *kinds: type[BaseException]) -> BaseException:
+        seen = _outcome(deferred)
+        assert seen, "the Deferred has not fired"
+        assert isinstance(seen[0], Failure), f"it succeeded with {seen[0]!r}"
+        error: BaseException = seen[0].value
+        assert isinstance(error, kinds or BaseException), f"it failed with {error!r}"
+        return error
+
+    return failure_of
+
+
+@pytest.fixture
+def no_result() -> Callable[[Deferred[Any]], None]:
+    """
+    Holds a Deferred to not having fired yet.
+    """
+
+    def no_result_of(deferred: Deferred[Any]) -> None:
+        assert not deferred.called, "the Deferred has fired"
+
+    return no_result_of
