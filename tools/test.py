@@ -101,15 +101,17 @@ def environment() -> Path:
     """
     The Python of the virtual environment, with the checkout and all its tools installed.
 
-    The checkout is installed in setuptools' C{compat} mode: that puts its folder on the path, so that twistd finds the
-    plugin; the other modes do not.
+    The checkout is installed as editable, and its folder put on the path as well: twistd looks for plugins in folders
+    of the path, and an editable install alone need not be one.
     """
     folder = Path(os.environ.get("ACP_TWISTED_VENV") or ROOT / ".venv").resolve()
     python = folder / "bin" / "python"
     if not python.exists():
         call([sys.executable, "-m", "venv", str(folder)], OTHER_SECONDS)
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    call([*pip, "--config-settings", "editable_mode=compat", "-e", ".[test,lint,docs]"], OTHER_SECONDS)
+    call([*pip, "-e", ".[test,lint,docs]"], OTHER_SECONDS)
+    for site in folder.glob("lib/python3.*/site-packages"):
+        (site / "acp_twisted_checkout.pth").write_text(f"{ROOT}\n")
     return python
 
 

@@ -1,0 +1,24 @@
+import os
+import sys
+from typing import Any
+
+from twisted.internet import task
+
+from acp_twisted import AcpClient, AgentCommand
+from acp_twisted.schema import v1
+
+
+async def main(reactor: Any) -> None:
+    client = AcpClient.builder().client_info("example", "1.0").build()
+    connection = await client.connect(reactor, AgentCommand(sys.argv[1:]))
+    await connection.initialize()
+    session = await connection.new_session(cwd=os.getcwd())
+    turn = session.prompt("Hello from a client in fifteen lines")
+    async for update in turn.updates():
+        if isinstance(update, v1.AgentMessageChunk) and isinstance(update.content, v1.TextContent):
+            print(update.content.text, end="", flush=True)
+    print((await turn).stop_reason)
+    await connection.close()
+
+
+task.react(main)
