@@ -6,9 +6,10 @@ request or a response waits for the notifications before it, and nobody waits fo
 wait for each other.
 
 A handler that asks the peer something and waits for the answer must not be what that answer waits for.  So a response
-does not queue behind a handler that is still running if it was asked from inside one (context variables tell), nor
-behind one that itself waits for an answer if it was asked while that one ran; and while a running handler waits for an
-answer, the requests of its lane go through as well, since the peer may need them before it can give that answer.
+does not queue behind a handler that is still running if it was asked from inside one (context variables tell, or the
+callbacks that are running), nor behind one that itself waits for an answer if it was asked while that one ran; and
+while a running handler waits for an answer, the requests of its lane go through as well, since the peer may need them
+before it can give that answer.
 """
 
 from __future__ import annotations
@@ -35,12 +36,28 @@ Handler = Callable[[], "Deferred[object] | None"]
 @define(eq=False)
 class Running:
     """
-    A notification handler at work: C{waiting_for} counts the answers that it has asked for and not had.
+    A notification handler at work.
+
+    @ivar waiting_for: how many answers it has asked for and not had, on any connection.
+    @ivar work: what it returned, once it has.
     """
 
     lane: _Lane
     active: bool = True
     waiting_for: int = 0
+    work: Deferred[object] | None = None
+
+    def is_on_stack(self) -> bool:
+        """
+        Whether a callback of what it returned is being called just now.  A reactor keeps no context variables, so this
+        tells of a handler that went on from somebody else's Deferred, by a callback and not as a coroutine.
+        """
+        work = self.work
+        while work is not None:
+            if work._runningCallbacks:
+                return True
+            work = work._chainedTo
+        return False
 
     def asked(self) -> None:
         """
@@ -143,6 +160,7 @@ class _Lane:
             if result is not None:
                 result.addErrback(_log_failure)
         else:
+            running.work = result
             result.addErrback(_log_failure)
             result.addBoth(self._finished, running)
 
@@ -263,18 +281,30 @@ class Lanes:
         self._wait(lane, item)
         return gate
 
-    def asked(self, key: Key) -> Asked:
+    def asked(self, key: Key, context: Context) -> Asked:
         """
         Take down that a request is being sent whose answer belongs to the lane C{key}.
+
+        @param context: what the answer will be delivered in.
         """
         inside = _inside.get()
-        if inside is not None and not (inside.active and inside.lane.lanes is self):
-            inside = None  # over, or another connection's
+        if inside is not None and not inside.active:
+            inside = None
         lane = self._lanes.get(key)
         asked = Asked(key, inside, None if lane is None else lane.running)
+        if inside is None and self._lanes:
+            inside = asked.inside = self._on_stack()
+            if inside is not None:
+                context.run(_inside.set, inside)
         if inside is not None:
             inside.asked()
         return asked
+
+    def _on_stack(self) -> Running | None:
+        for lane in self._lanes.values():
+            if lane.running is not None and lane.running.is_on_stack():
+                return lane.running
+        return None
 
     @staticmethod
     def settled(asked: Asked) -> None:

@@ -137,7 +137,7 @@ class Peer:
         Send what L{prepare} made, once.
         """
         if not call.called and call.pending.id is None:
-            asked = self.lanes.asked(self._router.lane_of(call.pending.method, params))
+            asked = self.lanes.asked(self._router.lane_of(call.pending.method, params), call.context)
             seconds = self.request_timeout if timeout is None else timeout
             self._outgoing.publish(call, params, asked, seconds, max_timeout)
         return call
