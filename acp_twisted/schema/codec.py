@@ -125,6 +125,7 @@ class Codec:
         self._class_writers: dict[tuple[str, tuple[str, str] | None], Function] = {}
         # The globals of the compiled functions.
         self._names: dict[str, Any] = {
+            "new": object.__new__,
             "UNSET": UNSET,
             "Misfit": Misfit,
             "BIGGEST": leaves.BIGGEST,
@@ -295,18 +296,19 @@ class Codec:
         if name.endswith(("Request", "Response", "Notification")) and not any(each.needed for each in fields):
             # "result": null is an empty response, and absent params are empty ones.
             body.append("if o is None: o = {}")
-        body += ["if o.__class__ is not dict: raise Misfit", "get = o.get"]
+        # The slots are filled one by one: that takes half the time of a call with keywords.
+        body += ["if o.__class__ is not dict: raise Misfit", "get = o.get", f"x = new({name})"]
         for each in fields:
             body += self._read_field(name, each)
-            body.append(f"v_{each.name} = v")
+            body.append(f"x.{each.name} = v")
         if cls.ONE_OF:
-            body.append(f"if {_none_of(cls, fields, 'v_')}: raise Misfit")
-        arguments = [f"{each.name}=v_{each.name}" for each in fields]
+            body.append(f"if {_none_of(cls, fields)}: raise Misfit")
         if "extra" in fields_dict(cls):
             self._names[f"known_{name}"] = {each.wire for each in fields} | ({cls.TAG[0]} if cls.TAG else set())
-            arguments.append(f"extra={{key: value for key, value in o.items() if key not in known_{name}}} or None")
-        body.append(f"return {name}({', '.join(arguments)})")
-        return self._compile(["def read(o):", *(f"    {line}" for line in body)], "read", f"read {name}")
+            body.append(f"x.extra = {{key: value for key, value in o.items() if key not in known_{name}}} or None")
+        return self._compile(
+            ["def read(o):", *(f"    {line}" for line in body), "    return x"], "read", f"read {name}"
+        )
 
     def _read_field(self, owner: str, each: Field) -> list[str]:
         """
@@ -407,7 +409,7 @@ class Codec:
             body += [f"v = x.{each.name}", f'{tests[each.written]}: d["{each.wire}"] = {value}']
         if cls.ONE_OF:
             message = f"{name} needs one of {', '.join(cls.ONE_OF)}"
-            body.append(f"if {_none_of(cls, fields, 'x.')}: raise ValueError({message!r})")
+            body.append(f"if {_none_of(cls, fields)}: raise ValueError({message!r})")
         body += [
             f'if x.{each.name}.__class__ is bool: d["type"] = "boolean"'
             for each in fields
@@ -420,12 +422,12 @@ class Codec:
         )
 
 
-def _none_of(cls: type[Model], fields: list[Field], prefix: str) -> str:
+def _none_of(cls: type[Model], fields: list[Field]) -> str:
     """
-    A test for an object that has none of what it needs one of.
+    A test for an object C{x} that has none of what it needs one of.
     """
     return " and ".join(
-        f"{prefix}{each.name} is {'UNSET' if each.written == 'touched' else 'None'}"
+        f"x.{each.name} is {'UNSET' if each.written == 'touched' else 'None'}"
         for each in fields
         if each.name in cls.ONE_OF
     )

@@ -1,8 +1,8 @@
 """
 JSON to the protocol's classes and back: for this library with L{structure} and L{unstructure}, for others with cattrs.
 
-L{get_converter} gives a cattrs converter that reads and writes the protocol's classes, also within classes of one's own.
-The two functions do not go through it: they call directly what L{acp_twisted.schema.codec} compiled.  So cattrs,
+L{get_converter} gives a cattrs converter that reads and writes the protocol's classes, also within classes of one's
+own.  The two functions do not go through it: they call directly what L{acp_twisted.schema.codec} compiled.  So cattrs,
 whose import takes half as long as that of the whole schema, is loaded only for who wants it.
 """
 
