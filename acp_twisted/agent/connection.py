@@ -290,11 +290,13 @@ class AgentConnection(Connection):
         if gate is None:
             return self._call_prompt(prompt, turn)
 
-        def start(_: object) -> Any:
-            return None if turn.cancelled else self._call_prompt(prompt, turn)
+        def never() -> None:
+            # Once it has fired, the gate is the handler's Deferred, which a session/cancel leaves alone.
+            if not gate.called:
+                gate.cancel()
 
-        turn.token.on_cancel(gate.cancel)
-        return gate.addCallback(start)
+        turn.token.on_cancel(never)
+        return gate.addCallback(lambda _: self._call_prompt(prompt, turn))
 
     def _call_prompt(self, prompt: v1.PromptRequest, turn: Turn) -> Any:
         context = PromptContext(self, prompt, turn)

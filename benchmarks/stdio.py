@@ -1,0 +1,68 @@
+"""
+Our scripted agent against an agent on the official Python SDK, on stdio, in turn, in one run.
+
+    python benchmarks/stdio.py [--rounds 5]
+
+Prints a table of ratios.  Needs the peers of C{tools/install_peers.py}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tests.peers import peer  # noqa: E402
+
+OURS = [sys.executable, "-m", "acp_twisted.testing.scripted_agent"]
+
+
+def measure(command: list[str], updates: int, prompts: int) -> dict[str, float]:
+    """
+    One run of the driver.
+    """
+    driver = [sys.executable, str(HERE / "driver.py"), "--updates", str(updates), "--prompts", str(prompts), "--"]
+    finished = subprocess.run([*driver, *command], stdout=subprocess.PIPE, check=True)
+    figures: dict[str, float] = json.loads(finished.stdout)
+    if figures["lines_per_prompt"] != updates + 1:
+        raise SystemExit(f"{command}: {figures['lines_per_prompt']} lines for a prompt")
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    theirs = peer("python-sdk").command(str(HERE / "peers" / "python_sdk_agent.py"))
+    rows = [
+        ("updates/s, 100 a prompt", "updates_per_second", 100, 200, "at least 4"),
+        ("empty prompts/s", "prompts_per_second", 0, 2000, "at least 1.8"),
+        ("start to initialize, s", "startup_seconds", 0, 1, "at most 0.7"),
+        ("peak memory, KiB", "peak_kib", 100, 200, "at most 1"),
+    ]
+    print_row("", "acp_twisted", "python sdk", "ratio", "wanted")
+    for title, figure, updates, prompts, wanted in rows:
+        pairs = [
+            (measure(OURS, updates, prompts)[figure], measure(theirs, updates, prompts)[figure]) for _ in range(rounds)
+        ]
+        ratio = statistics.median(ours / other for ours, other in pairs)
+        ours, other = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print_row(title, f"{ours:.6g}", f"{other:.6g}", f"{ratio:.2f}", wanted)
+
+
+def print_row(*cells: str) -> None:
+    """
+    A line of the table.
+    """
+    sys.stdout.write("  ".join(cell.ljust(26 if not index else 12) for index, cell in enumerate(cells)).rstrip() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
