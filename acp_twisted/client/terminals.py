@@ -1,0 +1,287 @@
+"""
+A client's terminals: commands that an agent runs here, and what they print.  POSIX only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ProcessTerminated
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.protocol import ProcessProtocol
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
+from acp_twisted.limits import MiB
+from acp_twisted.schema import v1
+from acp_twisted.transports.command import AgentCommand
+from acp_twisted.transports.process_group import group_alive, signal_group
+
+if TYPE_CHECKING:
+    from acp_twisted.client.client import AcpClientBuilder
+
+_log = Logger()
+
+MAX_TERMINALS = 64
+"""Terminals that an agent may have and not have released."""
+
+MAX_OUTPUT_BYTES = MiB
+"""What is kept of a terminal's output when the agent names no limit, or a higher one."""
+
+DRAIN_SECONDS = 0.1
+"""How long after a command's exit its output may be silent before it counts as ended: what it left behind may hold it
+open for ever (B67)."""
+
+
+class Output:
+    """
+    The end of what a command has printed, at most so many bytes of it (1.142).
+
+    @ivar truncated: whether its beginning is lost.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = bytearray()
+        self.truncated = False
+
+    def feed(self, data: bytes) -> None:
+        """
+        It printed more.
+        """
+        self._bytes += data
+        excess = len(self._bytes) - self._limit
+        if excess > 0:
+            self.truncated = True
+            del self._bytes[:excess]
+
+    @property
+    def text(self) -> str:
+        """
+        What is kept.  It begins with a whole character, and is no longer than the limit in UTF-8 either when bytes that
+        are none had to be replaced.
+        """
+        kept = bytes(self._bytes)
+        if self.truncated:
+            start = 0
+            while start < min(3, len(kept)) and kept[start] & 0xC0 == 0x80:
+                start += 1
+            kept = kept[start:]
+        text = kept.decode("utf-8", "replace")
+        encoded = text.encode()
+        if len(encoded) > self._limit:
+            text = encoded[len(encoded) - self._limit :].decode("utf-8", "ignore")
+        return text
+
+
+class Terminal(ProcessProtocol):
+    """
+    One command.
+
+    @ivar session_id: whose it is.
+    @ivar status: how it ended, once it has and its output is complete.
+    """
+
+    def __init__(self, session_id: str, output: Output, clock: IReactorTime) -> None:
+        self.session_id = session_id
+        self.output = output
+        self.status: v1.TerminalExitStatus | None = None
+        self._clock = clock
+        self._pid = 0
+        self._exited = False
+        self._left_behind = False
+        self._drain: IDelayedCall | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    def connectionMade(self) -> None:
+        transport: Any = self.transport
+        self._pid = transport.pid
+        transport.closeStdin()
+
+    def childDataReceived(self, childFD: int, data: bytes) -> None:  # noqa: N803 - Twisted's name
+        self.output.feed(data)
+        if self._drain is not None:
+            self._drain.reset(DRAIN_SECONDS)
+
+    def processExited(self, reason: Failure) -> None:
+        self._exited = True
+        self._left_behind = group_alive(self._pid)
+        self._drain = self._clock.callLater(DRAIN_SECONDS, self._end, reason)
+
+    def processEnded(self, reason: Failure) -> None:
+        self._end(reason)
+
+    def _end(self, reason: Failure) -> None:
+        drain, self._drain = self._drain, None
+        if drain is not None and drain.active():
+            drain.cancel()
+        if self.status is not None:
+            return
+        ended = reason.value
+        if not isinstance(ended, ProcessTerminated):
+            self.status = v1.TerminalExitStatus(exit_code=0)
+        elif ended.signal is None:
+            self.status = v1.TerminalExitStatus(exit_code=ended.exitCode)
+        else:
+            self.status = v1.TerminalExitStatus(signal=_signal_name(ended.signal))
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.callback(None)
+
+    def when_ended(self) -> Deferred[None]:
+        """
+        Fires when the command has ended.  Cancelling it only stops the waiting.
+        """
+        if self.status is not None:
+            return succeed(None)
+        one: Deferred[None] = Deferred(self._left)
+        self._waiting.append(one)
+        return one
+
+    def _left(self, one: Deferred[None]) -> None:
+        if one in self._waiting:
+            self._waiting.remove(one)
+
+    def kill(self) -> None:
+        """
+        End the command, and everything that it started, at once.
+        """
+        if self._pid and (not self._exited or self._left_behind):
+            signal_group(self._pid, signal.SIGKILL)
+            self._left_behind = False
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+class LocalTerminals:
+    """
+    Answers the five C{terminal/} methods with processes of this machine.  Each has a process group of its own and no
+    input.  A command without arguments that is no program's name is a line for the shell.
+    """
+
+    def __init__(self, reactor: Any, cwd: str | os.PathLike[str]) -> None:
+        """
+        @param reactor: provides L{IReactorTime} and L{twisted.internet.interfaces.IReactorFDSet}.
+        @param cwd: where commands run that name no directory; absolute.
+        """
+        self._reactor = reactor
+        self._cwd = os.fspath(cwd)
+        self._terminals: dict[str, Terminal] = {}
+        self._numbers = count(1)
+
+    def serve(self, builder: AcpClientBuilder) -> AcpClientBuilder:
+        """
+        Add the five handlers to a builder.
+        """
+        return (
+            builder.create_terminal_handler(self.create)
+            .terminal_output_handler(self.output)
+            .wait_for_terminal_exit_handler(self.wait_for_exit)
+            .kill_terminal_handler(self.kill)
+            .release_terminal_handler(self.release)
+        )
+
+    def create(self, request: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
+        """
+        Start a command.
+
+        @raise ResourceNotFound: when there is no such command.
+        @raise InvalidParams: when its directory is none.
+        @raise InternalError: when it can't be started, or there are too many.
+        """
+        from acp_twisted.transports._session_process import start  # noqa: PLC0415 - POSIX only
+
+        if len(self._terminals) >= MAX_TERMINALS:
+            raise InternalError("Too many terminals", {"maxTerminals": MAX_TERMINALS})
+        cwd = self._cwd if request.cwd is None else request.cwd
+        if not os.path.isabs(cwd) or not os.path.isdir(cwd):
+            raise InvalidParams("There is no such directory", {"cwd": cwd})
+        environment = dict(os.environ)
+        environment.update((each.name, each.value) for each in request.env or ())
+        executable, argv = _program(request, environment, cwd)
+        limit = request.output_byte_limit
+        output = Output(MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES))
+        terminal = Terminal(request.session_id, output, self._reactor)
+        try:
+            start(self._reactor, executable, AgentCommand(argv, cwd), environment, terminal)
+        except (OSError, ValueError) as error:
+            raise InternalError("The command could not be started", {"reason": str(error)}) from None
+        terminal_id = f"terminal-{next(self._numbers)}"
+        self._terminals[terminal_id] = terminal
+        return v1.CreateTerminalResponse(terminal_id=terminal_id)
+
+    def _find(self, session_id: str, terminal_id: str) -> Terminal:
+        terminal = self._terminals.get(terminal_id)
+        if terminal is None or terminal.session_id != session_id:
+            raise ResourceNotFound("Terminal not found", {"terminalId": terminal_id})
+        return terminal
+
+    def output(self, request: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
+        """
+        What the command has printed, and how it ended if it has.
+        """
+        terminal = self._find(request.session_id, request.terminal_id)
+        return v1.TerminalOutputResponse(
+            output=terminal.output.text, truncated=terminal.output.truncated, exit_status=terminal.status
+        )
+
+    async def wait_for_exit(self, request: v1.WaitForTerminalExitRequest) -> v1.WaitForTerminalExitResponse:
+        """
+        Wait until the command has ended.
+        """
+        terminal = self._find(request.session_id, request.terminal_id)
+        await terminal.when_ended()
+        status = terminal.status
+        assert status is not None
+        return v1.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
+
+    def kill(self, request: v1.KillTerminalRequest) -> v1.KillTerminalResponse:
+        """
+        End the command by SIGKILL; its terminal stays (1.146).
+        """
+        self._find(request.session_id, request.terminal_id).kill()
+        return v1.KillTerminalResponse()
+
+    def release(self, request: v1.ReleaseTerminalRequest) -> v1.ReleaseTerminalResponse:
+        """
+        Forget the terminal, and end its command (1.147).
+        """
+        self._find(request.session_id, request.terminal_id).kill()
+        del self._terminals[request.terminal_id]
+        return v1.ReleaseTerminalResponse()
+
+    def close(self) -> None:
+        """
+        Release them all.
+        """
+        while self._terminals:
+            self._terminals.popitem()[1].kill()
+
+
+def _program(request: v1.CreateTerminalRequest, environment: dict[str, str], cwd: str) -> tuple[str, list[str]]:
+    """
+    The absolute path of the program to start, and its argument list.
+    """
+    argv = [request.command, *(request.args or ())]
+    if any("\0" in text for text in (*argv, *environment, *environment.values())):
+        raise InvalidParams("A NUL character in the command or its environment")
+    name = request.command
+    if os.path.dirname(name):
+        name = os.path.abspath(os.path.join(cwd, name))
+    found = shutil.which(name, path=environment.get("PATH", os.defpath))
+    if found is not None:
+        return os.path.abspath(found), argv
+    if request.args or not any(character.isspace() for character in request.command):
+        raise ResourceNotFound("Command not found", {"command": request.command})
+    return "/bin/sh", ["/bin/sh", "-c", request.command]
