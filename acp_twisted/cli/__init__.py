@@ -1,1 +1,3 @@
-"""."""
+"""
+The C{acp-twisted} command.
+"""
