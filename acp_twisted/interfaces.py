@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
 
 
-class IMessageTransport(IPushProducer):
+class IMessageTransport(IPushProducer, Interface):
     """
     One connection that carries whole messages both ways.
 
@@ -95,7 +95,7 @@ class IMessageReceiver(Interface):
 
 class IMessageReceiverFactory(Interface):
     """
-    What makes a receiver for each new connection: an L{acp_twisted.agent.AcpAgent}, say.
+    What makes a receiver for each new connection: an L{acp_twisted.agent.agent.AcpAgent}, say.
     """
 
     limits = Attribute("The Limits that a transport of such a connection keeps to.")

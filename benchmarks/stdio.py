@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from tests.peers import peer  # noqa: E402
+from peers import peer  # noqa: E402
 
 OURS = [sys.executable, "-m", "acp_twisted.testing.scripted_agent"]
 
