@@ -18,7 +18,7 @@ from acp_twisted.handlers import Bound, Handler, Handlers, check_seconds, two_ar
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
-from acp_twisted.transports.stdio import serve_stdio
+from acp_twisted.transports.stdio import StdioAgentTransport
 from acp_twisted.turn.timeouts import PromptTimeouts
 
 
@@ -67,13 +67,16 @@ class AcpAgent:
 def run_agent(agent: AcpAgent) -> None:
     """
     Be an agent on standard input and output until the client ends the conversation, then exit: what an editor
-    launches.  Everything that the program prints goes to standard error instead (B71).
+    launches.  Everything that the program prints goes to standard error instead (B71).  SIGTERM and SIGINT end it in
+    good order: running turns are cancelled and answered first.
 
     It runs the reactor, so it is for programs that are nothing but this agent.
     """
 
     def main(reactor: Any) -> Deferred[None]:
-        return serve_stdio(agent, reactor)
+        transport = StdioAgentTransport.start(agent, reactor)
+        reactor.addSystemEventTrigger("before", "shutdown", transport.receiver.shutdown)
+        return transport.done
 
     task.react(main)
 

@@ -84,7 +84,8 @@ def _endpoint(reactor: Any, description: str) -> IStreamClientEndpoint:
     # It takes a fifth of the time that an agent needs to start, for it imports TLS where that is installed.
     from twisted.internet.endpoints import clientFromString  # noqa: PLC0415
 
-    return clientFromString(reactor, description)
+    endpoint: IStreamClientEndpoint = clientFromString(reactor, description)
+    return endpoint
 
 
 class AcpClientBuilder:

@@ -104,7 +104,7 @@ class Terminal(ProcessProtocol):
         self._pid = transport.pid
         transport.closeStdin()
 
-    def childDataReceived(self, childFD: int, data: bytes) -> None:  # noqa: N803 - Twisted's name
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
         self.output.feed(data)
         if self._drain is not None:
             self._drain.reset(DRAIN_SECONDS)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from attrs import field, frozen
-from twisted.internet import defer, endpoints
+from twisted.internet import defer, endpoints, task
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort
@@ -90,6 +90,13 @@ def _problem(description: str) -> str | None:
     except Exception as error:  # whatever the endpoint's own parser makes of it
         return str(error) or type(error).__name__
     return None
+
+
+def serve_until_stopped(agent: AcpAgent, listen: Sequence[str]) -> NoReturn:
+    """
+    Run the reactor, and serve the agent on these endpoints.
+    """
+    task.react(serve, (agent, listen))
 
 
 async def serve(reactor: Any, agent: AcpAgent, listen: Sequence[str]) -> None:

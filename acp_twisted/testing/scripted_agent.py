@@ -43,9 +43,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from acp_twisted import AcpAgent, PromptContext, __version__
+from acp_twisted import AcpAgent, PromptContext, __version__, run_agent
 from acp_twisted.schema import v1
 from acp_twisted.testing._directives import Scene, find
 from acp_twisted.testing._sessions import Sessions
@@ -126,22 +126,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             grace=options.grace, max_duration=options.max_duration, request_timeout=options.request_timeout
         )
     )
-    from twisted.internet import task  # noqa: PLC0415 - importing it later costs nothing to who only wants build_agent
-
-    if options is not None and options.listen:
-        from acp_twisted.testing._serving import serve  # noqa: PLC0415 - as above
-
-        task.react(serve, (agent, options.listen))
+    if options is None or not options.listen:
+        run_agent(agent)
     else:
-        task.react(_serve_stdio, (agent,))
+        from acp_twisted.testing._serving import serve_until_stopped  # noqa: PLC0415 - as above
 
-
-def _serve_stdio(reactor: Any, agent: AcpAgent) -> Any:
-    from acp_twisted.transports.stdio import StdioAgentTransport  # noqa: PLC0415 - as above
-
-    transport = StdioAgentTransport.start(agent, reactor)
-    reactor.addSystemEventTrigger("before", "shutdown", transport.receiver.shutdown)
-    return transport.done
+        serve_until_stopped(agent, options.listen)
 
 
 if __name__ == "__main__":
