@@ -50,7 +50,8 @@ def limits_rows() -> list[tuple[str, str, str]]:
     for attribute in attrs.fields(Limits):
         if attribute.name not in said:
             raise ValueError(f"Limits.{attribute.name} is not documented")
-        rows.append((f"``{attribute.name}``", size(attribute.default, attribute.name), plain(said[attribute.name])))
+        default: Any = attribute.default
+        rows.append((f"``{attribute.name}``", size(default, attribute.name), plain(said[attribute.name])))
     return rows
 
 
@@ -60,7 +61,7 @@ def errors_rows() -> list[tuple[str, str, str]]:
     for name, kind in vars(errors).items():
         if not (inspect.isclass(kind) and issubclass(kind, errors.AcpError) and kind.__module__ == errors.__name__):
             continue
-        code = str(kind.CODE) if "CODE" in vars(kind) else "none"
+        code = str(vars(kind).get("CODE", "none"))
         first = (inspect.getdoc(kind) or "").split("\n\n")[0]
         rows.append((f"``{name}``", code, plain(first)))
     return rows

@@ -1,0 +1,143 @@
+"""The examples run as printed: real processes, real sockets, nothing of the tests' own in between."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+SECONDS = 60
+
+
+def run(*command: str | Path, cwd: Path = EXAMPLES) -> str:
+    """Run a program to its end and return what it printed on standard output; anything but exit status 0 fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@contextmanager
+def serving(command: Sequence[str | Path], ports: int) -> Iterator[list[int]]:
+    """
+    A server while it runs, and the ports that its log says it listens on, in their order.  At the end it is sent
+    SIGTERM and must exit by itself.
+    """
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=EXAMPLES,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    log: list[str] = []
+    found: list[int] = []
+    try:
+        for line in process.stdout:
+            log.append(line)
+            found += [int(port) for port in re.findall(r"starting on (\d+)", line)]
+            if len(found) == ports:
+                break
+        assert len(found) == ports, "it did not listen:\n" + "".join(log)
+        yield found
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=SECONDS)
+        assert "Traceback" not in "".join(log) + rest, "".join(log) + rest
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def blocks(path: Path) -> list[str]:
+    """The Python code blocks of a reStructuredText file."""
+    found = re.findall(
+        r"^\.\. code-block:: python\n\n((?:(?: {4}.*)?\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [textwrap.dedent(block).strip("\n") + "\n" for block in found]
+
+
+def test_the_readme_prints_the_files() -> None:
+    """The agent and the client of the README are the files in examples/, letter by letter."""
+    files = [(EXAMPLES / name).read_text(encoding="utf-8") for name in ("echo_agent.py", "echo_client.py")]
+    assert blocks(ROOT / "README.rst") == files
+
+
+@pytest.mark.parametrize("name", ["echo_agent.py", "echo_client.py"])
+def test_fifteen_lines_are_enough(name: str) -> None:
+    """What a newcomer has to read first stays short; imports and blank lines aside."""
+    lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line and not line.startswith(("import ", "from "))]) <= 15
+
+
+def test_the_client_drives_the_agent() -> None:
+    """The two of the README, together, over standard input and output."""
+    printed = run(sys.executable, "echo_client.py", sys.executable, "echo_agent.py")
+    assert printed == "Hello from a client in fifteen lines end_turn\n"
+
+
+def test_the_main_job() -> None:
+    """twistd serves, the client streams an answer, and the second prompt is cancelled."""
+    printed = run(sys.executable, EXAMPLES / "main_job.py", cwd=ROOT).splitlines()
+    assert printed[:3] == ["> one two three four five", "one two three four five ", "end_turn"]
+    assert printed[3] == "> this answer is not wanted to its end"
+    assert printed[4].startswith("this answer ")
+    assert not printed[4].endswith("end ")
+    assert printed[5:] == ["cancelled"]
+
+
+def test_the_application_file() -> None:
+    """C{twistd -y} loads agent.tac; here on a port that the system chooses instead of the one in the file."""
+    source = (EXAMPLES / "agent.tac").read_text(encoding="utf-8")
+    assert "tcp:8123:" in source
+    copy = EXAMPLES / f".agent-{os.getpid()}.tac"
+    copy.write_text(source.replace("tcp:8123:", "tcp:0:"), encoding="utf-8")
+    try:
+        twistd: list[str | Path] = [
+            Path(sys.executable).with_name("twistd"),
+            "--nodaemon",
+            "--pidfile=",
+            "--no_save",
+            "-y",
+            copy,
+        ]
+        with serving(twistd, 1) as (port,):
+            assert ask(port, "from a file") == "from a file \n"
+    finally:
+        copy.unlink()
+
+
+def ask(port: int, text: str) -> str:
+    """What the one-shot client prints for one prompt to a server."""
+    client = Path(sys.executable).with_name("acp-twisted")
+    return run(client, "prompt", text, "--connect", f"tcp:127.0.0.1:{port}")
+
+
+def test_the_embedded_agent_shares_the_applications_state() -> None:
+    """What is said to the agent is on the web page of the same process."""
+    command = [sys.executable, "embedded.py", "tcp:0:interface=127.0.0.1", "tcp:0:interface=127.0.0.1"]
+    with serving(command, 2) as (agent, web):
+        assert ask(agent, "I was here") == "Entry 1 is written.\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{web}/", timeout=SECONDS) as page:
+            assert page.read() == b"I was here\n"
