@@ -18,8 +18,9 @@ import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
-from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 TEST_SECONDS = 30.0
 SETTLING_SECONDS = 1.0
@@ -49,6 +50,7 @@ def logged_errors() -> Iterator[LoggedErrors]:
     """
     seen = LoggedErrors()
 
+    @implementer(ILogObserver)
     def observe(event: LogEvent) -> None:
         # Errors logged in the old way have isError, and not always a log_failure.
         if event.get("log_failure") is not None or event.get("isError"):
@@ -85,7 +87,7 @@ def clean_reactor() -> Iterator[None]:
     calls, watched = _in_reactor()
     waited = 0.0
     while (calls or watched - before) and waited < SETTLING_SECONDS:
-        pytest_twisted.blockon(deferLater(reactor, 0.02))  # type: ignore[arg-type]
+        pytest_twisted.blockon(deferLater(reactor, 0.02))
         waited += 0.02
         calls, watched = _in_reactor()
     for call in calls:
@@ -116,11 +118,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
     @functools.wraps(function)
     def timed(*args: Any, **kwargs: Any) -> Deferred[Any]:
-        return Deferred.fromCoroutine(function(*args, **kwargs)).addTimeout(seconds, reactor)  # type: ignore[arg-type]
+        return Deferred.fromCoroutine(function(*args, **kwargs)).addTimeout(seconds, reactor)
 
     # Pytest-twisted would otherwise treat the wrapper as the coroutine function that it wraps.
-    timed._pytest_twisted_mark = None  # type: ignore[attr-defined]
-    del timed.__wrapped__  # type: ignore[attr-defined]
+    vars(timed)["_pytest_twisted_mark"] = None
+    del vars(timed)["__wrapped__"]
     pyfuncitem.obj = timed
 
 
@@ -172,7 +174,8 @@ def failure() -> Callable[..., BaseException]:
         seen = _outcome(deferred)
         assert seen, "the Deferred has not fired"
         assert isinstance(seen[0], Failure), f"it succeeded with {seen[0]!r}"
-        error: BaseException = seen[0].value
+        error = seen[0].value
+        assert isinstance(error, BaseException)
         assert isinstance(error, kinds or BaseException), f"it failed with {error!r}"
         return error
 

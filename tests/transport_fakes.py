@@ -104,9 +104,7 @@ class RecordingFactory:
     Makes recording receivers, and keeps them.
     """
 
-    def __init__(
-        self, limits: Limits | None = None, make: Callable[[], RecordingReceiver] = RecordingReceiver
-    ) -> None:
+    def __init__(self, limits: Limits | None = None, make: Callable[[], RecordingReceiver] = RecordingReceiver) -> None:
         self.limits = Limits() if limits is None else limits
         self.receivers: list[RecordingReceiver] = []
         self._make = make
@@ -255,10 +253,10 @@ class FakeProcess:
         for descriptor in list(self.pipes):
             self.closeChildFD(descriptor)
 
-    def writeToChild(self, childFD: int, data: bytes) -> None:  # noqa: N803 - Twisted's name
+    def writeToChild(self, childFD: int, data: bytes) -> None:
         self.write(data)
 
-    def signalProcess(self, signalID: str | int) -> None:  # noqa: N803 - Twisted's name
+    def signalProcess(self, signalID: str | int) -> None:
         raise AssertionError("the group is signalled, never the process alone")
 
     def getHost(self) -> Any:

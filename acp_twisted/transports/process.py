@@ -182,7 +182,7 @@ class ProcessTransport:
         self.send = outbound.send  # type: ignore[method-assign]
         self._receiver.connection_made(self)
 
-    def childDataReceived(self, childFD: int, data: bytes) -> None:  # noqa: N803 - Twisted's name
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
         if self._drain is not None:
             self._drain.reset(DRAIN_SECONDS)
         if childFD == STDERR:
@@ -191,7 +191,7 @@ class ProcessTransport:
             self._heard = True
             self._inbound.feed(data)
 
-    def childConnectionLost(self, childFD: int) -> None:  # noqa: N803 - as above
+    def childConnectionLost(self, childFD: int) -> None:
         self._open.discard(childFD)
         if childFD == STDERR:
             self._stderr.end()
@@ -208,14 +208,14 @@ class ProcessTransport:
 
     def processExited(self, reason: Failure) -> None:
         self._exit = reason
+        if self._group is not None:
+            self._group.exited()
         if not self._lost and not self._closing:
             # What is left in the pipes is read even while the receiver pauses: it is no more than a pipe holds.
             self._set_reading(True)
             self._ending("")
             self._drain = self._clock.callLater(DRAIN_SECONDS, self._drained)
             self._look()
-        if self._group is not None:
-            self._group.exited()
 
     def processEnded(self, reason: Failure) -> None:
         """

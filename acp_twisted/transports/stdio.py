@@ -8,6 +8,7 @@ B74).  POSIX only.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TextIO
@@ -68,6 +69,10 @@ class StdioGuard:
         saved: dict[int, int] = {}
         try:
             for number in (0, 1):
+                # What was inherited is never close-on-exec.  What is may be anything: if the process was started
+                # without this descriptor, whatever it opened first has the number, the reactor for instance.
+                if fcntl.fcntl(number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC:
+                    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
                 # Beyond the three standard numbers, for one of those may be closed.
                 saved[number] = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
         except OSError as error:
