@@ -165,6 +165,8 @@ class Asker:
         if data:
             self._buffer += data
             self._lines()
+            if self._open and not self._reading:
+                self._reactor.callLater(0, self.doRead)
             return
         self._over = True
         self._next()

@@ -78,11 +78,13 @@ class PromptRun:
         self._connect = connect
         self._connection: ClientConnection | None = None
         self._turn: PromptTurn | None = None
+        self._prompted = False
         self._updates = 0
         self._asked_to_cancel = False
         self._leaving: Status | None = None
         self._timers: list[IDelayedCall] = []
-        self._talk: Deferred[Status] | None = None
+        self._interrupted = False
+        self._talk: Deferred[v1.PromptResponse] | None = None
         builder = (
             AcpClient.builder()
             .client_info("acp-twisted", __version__)
@@ -101,10 +103,13 @@ class PromptRun:
         @return: what the program exits with.
         """
         self._talk = Deferred.fromCoroutine(self._converse())
+        if self._leaving is not None:
+            self._talk.cancel()
         if self._options.timeout is not None:
             self._after(self._options.timeout, self._time_is_up, self._options.timeout)
         try:
-            status = await self._talk
+            response = await self._talk
+            status = self._finished(response)
         except Exception as error:
             status = self._failed(error)
         finally:
@@ -112,19 +117,28 @@ class PromptRun:
                 if timer.active():
                     timer.cancel()
         await self._close()
-        return status
+        return status if self._leaving is None else self._leaving
 
-    async def _converse(self) -> Status:
+    async def _converse(self) -> v1.PromptResponse:
         self._connection = connection = await self._connect(self._client)
         await connection.initialize()
         session = await connection.new_session(self._options.cwd)
+        self._prompted = True
         self._turn = turn = session.prompt(self._options.text)
         if self._options.cancel_after is not None:
             self._after(self._options.cancel_after, self.cancel)
         self._count()
-        response = await turn.response
-        if turn.error is not None:
-            self._report.note(f"the cancelled turn was answered with an error: {turn.error}")
+        response: v1.PromptResponse = await turn.response
+        return response
+
+    def _finished(self, response: v1.PromptResponse) -> Status:
+        """
+        Say what the turn was answered with.
+        """
+        if self._leaving is not None:
+            return self._leaving  # too late
+        if self._turn is not None and self._turn.error is not None:
+            self._report.note(f"the cancelled turn was answered with an error: {self._turn.error}")
         self._report.result(response)
         return Status.CANCELLED if response.stop_reason == "cancelled" else Status.FINISHED
 
@@ -132,8 +146,8 @@ class PromptRun:
         """
         Say why there is no result.
         """
-        if self._leaving is not None and isinstance(error, CancelledError):
-            return self._leaving
+        if self._leaving is not None and isinstance(error, (AcpError, CancelledError)):
+            return self._leaving  # because of that, or too late
         if isinstance(error, OSError) and not isinstance(error, AcpError):
             return Status.OUTPUT_GONE  # only our own printing raises one
         if not isinstance(error, AcpError):
@@ -162,12 +176,14 @@ class PromptRun:
     # ---- what happens meanwhile
 
     def _updated(self, notification: v1.SessionNotification) -> None:
+        if self._leaving is not None:
+            return
         try:
             self._report.update(notification.update)
         except OSError:
             self.leave(Status.OUTPUT_GONE)
             return
-        if self._turn is not None:
+        if self._prompted:
             self._updates += 1
             self._count()
 
@@ -190,19 +206,17 @@ class PromptRun:
 
     def interrupt(self) -> bool:
         """
-        The user pressed ^C: cancel the turn; or leave, if there is none or he did so before.
+        The user pressed ^C: cancel the turn; or leave, if there is none any more or he did so before.
 
         @return: whether it is left, and at once.
         """
-        if self._turn is None or self._interrupted:
+        if self._turn is None or self._turn.ended or self._interrupted:
             self.leave(Status.INTERRUPTED)
             return True
         self._interrupted = True
         self._report.note("cancelling; ^C again to leave")
         self.cancel()
         return False
-
-    _interrupted = False
 
     def leave(self, status: Status) -> None:
         """
