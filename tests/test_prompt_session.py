@@ -1023,3 +1023,11 @@ def test_stale_drawings_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixtur
     drawing.write_text(drawing.read_text().replace("Running --> Idle", "Running --> Closed"))
     assert tool["main"](["--check"], tmp_path) == 1
     assert "prompt_session.mmd" in capsys.readouterr().err
+
+
+def test_the_machine_looks_its_transitions_up() -> None:
+    """
+    Automat's own search through all transitions is not used; if that can no longer be arranged, turns become slow.
+    """
+    automaton = _machine.turn_machine.__automat_automaton__  # type: ignore[attr-defined]
+    assert "outputForInput" in vars(automaton)

@@ -322,3 +322,81 @@ def test_nothing_is_lost_or_reordered(script: list[Any], close: bool) -> None:
     assert outbound.unsent == 0
     assert ("finished" in owner.events) is close
     assert len(clock.getDelayedCalls()) == (1 if close else 0)
+
+
+def test_a_batch_is_one_write() -> None:
+    """
+    What is sent between the beginning and the end of a batch leaves together, in order, and the next goes straight.
+    """
+    outbound, transport, _, _ = make()
+    outbound.begin_batch()
+    outbound.send(b"1")
+    outbound.send(b"2")
+    assert transport.value() == b""
+    outbound.end_batch()
+    outbound.send(b"3")
+    assert transport.value() == b"1\n2\n3\n"
+
+
+def test_a_batch_is_cut_into_slices() -> None:
+    """
+    A long batch does not wait for its end: memory stays bounded, and what is larger than a slice keeps its place.
+    """
+    outbound, transport, _, _ = make(Limits())
+    outbound.begin_batch()
+    outbound.send(b"a" * 1000)
+    outbound.send(b"b" * SLICE)
+    outbound.send(b"c")
+    assert transport.value().startswith(b"a" * 1000 + b"\n" + b"b" * 1000)
+    outbound.end_batch()
+    assert transport.value().endswith(b"b\nc\n")
+
+
+def test_closing_ends_a_batch() -> None:
+    """
+    An answer that is batched when the connection is closed is still written (B81).
+    """
+    outbound, transport, owner, _ = make()
+    outbound.begin_batch()
+    outbound.send(b"last")
+    outbound.close()
+    outbound.end_batch()
+    assert transport.value() == b"last\n"
+    assert owner.events == ["finished"]
+
+
+def test_a_paused_transport_is_not_batched_for() -> None:
+    """
+    While output waits already, a batch changes nothing: what waits is counted, and leaves in order.
+    """
+    outbound, transport, _, _ = make()
+    outbound.pauseProducing()
+    outbound.begin_batch()
+    outbound.send(b"1")
+    outbound.end_batch()
+    assert transport.value() == b""
+    assert outbound.unsent == 2
+    outbound.resumeProducing()
+    assert transport.value() == b"1\n"
+
+
+@given(st.lists(st.sampled_from([b"x", b"y" * 50, b"z" * SLICE, None])))
+def test_batches_never_reorder(steps: list[bytes | None]) -> None:
+    """
+    However sending and batches are mixed, the bytes are those of the messages in order (rule 5).
+    """
+    outbound, transport, _, _ = make(Limits())
+    open_batch = False
+    for step in steps:
+        if step is not None:
+            outbound.send(step)
+        elif open_batch:
+            outbound.end_batch()
+            open_batch = False
+        else:
+            outbound.begin_batch()
+            open_batch = True
+    outbound.end_batch()
+    while outbound.unsent:
+        outbound.resumeProducing()
+    assert transport.value() == b"".join(step + b"\n" for step in steps if step is not None)

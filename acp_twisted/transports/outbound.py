@@ -85,6 +85,8 @@ class Outbound:
         self._finished = False
         self._gone = False
         self._straight = True
+        self._batch: list[bytes] | None = None
+        self._batched = 0
         self._above_high_water = False
         self._holding_reads = False
         self._stall: IDelayedCall | None = None
@@ -100,17 +102,47 @@ class Outbound:
         """
         # _straight is the only thing the common case looks at: nothing waits, nothing is closed, nothing is paused.
         if self._straight and len(message) < SLICE:
-            self._write(message + b"\n")
-            if self._straight:
-                return
-            if self._blocked and not self._gone:
-                self._in_flight += len(message) + 1
-                self._grown()
+            self._pass_on(message + b"\n")
+        elif self._batch is not None:
+            if self._batched + len(message) >= SLICE:
+                self.end_batch()
+                self.send(message)
+                self.begin_batch()
+            else:
+                self._batch.append(message + b"\n")
+                self._batched += len(message) + 1
         elif not (self._closing or self._gone):
             self._queue.append(message + b"\n")
             self._queued += len(message) + 1
             self._pump()
             self._grown()
+
+    def _pass_on(self, data: bytes) -> None:
+        self._write(data)
+        if self._blocked and not self._gone:
+            self._in_flight += len(data)
+            self._grown()
+
+    def begin_batch(self) -> None:
+        """
+        Write what is sent until L{end_batch} together, in slices: the answers to one chunk of input are one write then,
+        not one each.
+        """
+        if self._straight:
+            self._straight = False
+            self._batch = []
+
+    def end_batch(self) -> None:
+        """
+        Write the batch.
+        """
+        batch, self._batch = self._batch, None
+        if batch is None:
+            return
+        self._straight = True
+        self._batched = 0
+        if batch:
+            self._pass_on(b"".join(batch))
 
     def close(self) -> None:
         """
@@ -118,6 +150,7 @@ class Outbound:
         """
         if self._closing or self._gone:
             return
+        self.end_batch()
         self._closing = True
         self._straight = False
         self._pump()
@@ -128,6 +161,7 @@ class Outbound:
         """
         self._gone = True
         self._straight = False
+        self._batch = None
         self._queue.clear()
         self._partial = None
         self._queued = self._in_flight = 0

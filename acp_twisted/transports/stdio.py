@@ -176,10 +176,9 @@ class StdioAgentTransport(MessageProtocol):
         guard.install()
         receiver = receiver_factory.build_receiver(reactor)
         protocol = cls(receiver, receiver_factory.limits, reactor, guard)
-        # mypy sees only the variant for Windows, which takes no descriptors.
-        StandardIO(  # type: ignore[call-arg]
-            protocol, stdin=guard.input_fd, stdout=guard.output_fd, reactor=IReactorFDSet(reactor)
-        )
+        from acp_twisted.transports._pipes import Pipes  # noqa: PLC0415 - POSIX only
+
+        Pipes(protocol, guard.input_fd, guard.output_fd, IReactorFDSet(reactor))
         return protocol
 
     def writeConnectionLost(self, reason: Failure | None = None) -> None:

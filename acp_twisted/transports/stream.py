@@ -83,11 +83,14 @@ class MessageProtocol(Protocol):
         self._outbound = outbound = Outbound(cast(IConsumer, transport), self, self._limits, self._clock)
         # The usual way out is one call deep: this object's send is the queue's.
         self.send = outbound.send  # type: ignore[method-assign]
-        self.dataReceived = self._inbound.feed  # type: ignore[method-assign]
         self.receiver.connection_made(self)
 
     def dataReceived(self, data: bytes) -> None:
+        outbound = self._outbound
+        assert outbound is not None, "not connected"
+        outbound.begin_batch()
         self._inbound.feed(data)
+        outbound.end_batch()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         if self._lost:
