@@ -535,14 +535,22 @@ def write_class(made: Class) -> list[str]:
     return lines
 
 
-def write_alias(name: str, parts: list[str], quoted: set[str]) -> list[str]:
+def write_alias(name: str, parts: list[str], elsewhere: set[str]) -> list[str]:
     """
-    The source of a type alias.  Classes that are not in the module are quoted.
+    The source of a type alias.  Classes of the other module are in it for type checkers only, since to have them at
+    run time would load that module.
     """
-    later = [part for part in parts if part in quoted]
-    if later:
-        inner = [f'    "{part}",' if part in quoted else f"    {part}," for part in parts]
-        return [f"{name}: TypeAlias = Union[", *inner, "]"]
+    here = [part for part in parts if part not in elsewhere]
+    if here != parts:
+        lines = ["", "if TYPE_CHECKING:", *(f"    {line}" for line in alias_lines(name, parts)), "else:"]
+        return [*lines, *(f"    {line}".replace(": TypeAlias", "") for line in alias_lines(name, here)), ""]
+    return alias_lines(name, parts)
+
+
+def alias_lines(name: str, parts: list[str]) -> list[str]:
+    """
+    An alias on one line, or on several.
+    """
     one = f"{name}: TypeAlias = {' | '.join(parts)}"
     if len(one) <= WIDTH:
         return [one]
@@ -624,9 +632,7 @@ def write_module(generator: Generator, *, unstable: bool, other: str | None) -> 
 
     lines = ["from collections.abc import Sequence"]
     checking = ["TYPE_CHECKING"] if other else []
-    lines.append(
-        f"from typing import {', '.join(checking + used(['Any', 'ClassVar', 'Literal', 'TypeAlias', 'Union']))}"
-    )
+    lines.append(f"from typing import {', '.join(checking + used(['Any', 'ClassVar', 'Literal', 'TypeAlias']))}")
     lines += ["", f"from attrs import {', '.join(used(['Factory', 'define']))}", ""]
     everything = [*generator.classes, *generator.aliases]
     if other:

@@ -34,7 +34,7 @@ class _Version1:
 
     def find_union(self, name: str) -> Alternatives | None:
         found = v1.UNIONS.get(name)
-        if found is None and name not in vars(v1):
+        if found is None and not isinstance(vars(v1).get(name), type):
             from acp_twisted.schema import v1_unstable  # noqa: PLC0415
 
             found = v1_unstable.UNIONS.get(name)

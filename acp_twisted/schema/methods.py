@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import NOTHING, fields, frozen
 
 from acp_twisted.schema import v1
-from acp_twisted.schema.leaves import fields_of
 from acp_twisted.schema.values import Model
 
 Side: TypeAlias = Literal["agent", "client", "both", "proxy"]
@@ -63,7 +62,7 @@ class Method:
         Whether a response may have nothing in it.
         """
         result = self.result
-        return result is not None and not any(each.needed for each in fields_of(result))
+        return result is not None and not any(each.default is NOTHING for each in fields(result))
 
 
 def _request(

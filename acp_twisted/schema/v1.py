@@ -9,7 +9,7 @@ Made by C{tools/generate_schema.py}: change that, not this.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from attrs import Factory, define
 
@@ -2404,36 +2404,56 @@ MultiSelectItems: TypeAlias = StringMultiSelectItems | TitledMultiSelectItems | 
 AuthMethod: TypeAlias = AuthMethodTerminal | AuthMethodAgent | UnknownVariant
 SessionConfigOption: TypeAlias = SessionConfigSelect | SessionConfigBoolean | UnknownVariant
 SessionConfigSelectOptions: TypeAlias = Sequence[SessionConfigSelectOption] | Sequence[SessionConfigSelectGroup]
-SessionUpdate: TypeAlias = Union[
-    UserMessageChunk,
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    ToolCall,
-    ToolCallUpdate,
-    Plan,
-    "PlanUpdate",
-    "PlanRemoved",
-    AvailableCommandsUpdate,
-    CurrentModeUpdate,
-    ConfigOptionUpdate,
-    SessionInfoUpdate,
-    UsageUpdate,
-    Notice,
-    CompactionUpdate,
-    CompactionSummaryChunk,
-    "SubagentUpdate",
-    "SessionMessage",
-    "SessionMessageChunk",
-    UnknownVariant,
-]
+
+if TYPE_CHECKING:
+    SessionUpdate: TypeAlias = (
+        UserMessageChunk
+        | AgentMessageChunk
+        | AgentThoughtChunk
+        | ToolCall
+        | ToolCallUpdate
+        | Plan
+        | PlanUpdate
+        | PlanRemoved
+        | AvailableCommandsUpdate
+        | CurrentModeUpdate
+        | ConfigOptionUpdate
+        | SessionInfoUpdate
+        | UsageUpdate
+        | Notice
+        | CompactionUpdate
+        | CompactionSummaryChunk
+        | SubagentUpdate
+        | SessionMessage
+        | SessionMessageChunk
+        | UnknownVariant
+    )
+else:
+    SessionUpdate = (
+        UserMessageChunk
+        | AgentMessageChunk
+        | AgentThoughtChunk
+        | ToolCall
+        | ToolCallUpdate
+        | Plan
+        | AvailableCommandsUpdate
+        | CurrentModeUpdate
+        | ConfigOptionUpdate
+        | SessionInfoUpdate
+        | UsageUpdate
+        | Notice
+        | CompactionUpdate
+        | CompactionSummaryChunk
+        | UnknownVariant
+    )
+
 AvailableCommandInput: TypeAlias = UnstructuredCommandInput
-McpServer: TypeAlias = Union[
-    McpServerHttp,
-    McpServerSse,
-    "McpServerAcp",
-    McpServerStdio,
-    UnknownVariant,
-]
+
+if TYPE_CHECKING:
+    McpServer: TypeAlias = McpServerHttp | McpServerSse | McpServerAcp | McpServerStdio | UnknownVariant
+else:
+    McpServer = McpServerHttp | McpServerSse | McpServerStdio | UnknownVariant
+
 RequestPermissionOutcome: TypeAlias = CancelledPermissionOutcome | SelectedPermissionOutcome | UnknownVariant
 
 UNIONS: dict[str, Alternatives] = {

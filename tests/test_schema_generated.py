@@ -1,0 +1,156 @@
+"""
+The committed classes are what the generator makes of the protocol's schema, and they are all of it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+from schema_source import definition_names, definitions, load, schema_path
+
+from acp_twisted.schema import v1, v1_unstable
+from acp_twisted.schema.values import META, MetaOnly, Model
+
+ROOT = Path(__file__).resolve().parent.parent
+GENERATOR = ROOT / "tools" / "generate_schema.py"
+
+MERGED: dict[str, type[Model]] = {
+    "ElicitationSessionScope": v1.CreateElicitationRequest,
+    "ElicitationRequestScope": v1.CreateElicitationRequest,
+    "ElicitationAcceptAction": v1.CreateElicitationResponse,
+    "ErrorStopReason": v1.IdleStateUpdate,
+}
+
+
+WITH_SHARED = (v1.SessionConfigSelect, v1.SessionConfigBoolean)
+"""Classes that have the members of the union they belong to."""
+
+
+def classes() -> list[type[Model]]:
+    """
+    Every class of protocol version 1.
+    """
+    made = [value for module in (v1, v1_unstable) for value in vars(module).values() if isinstance(value, type)]
+    return sorted(
+        {each for each in made if issubclass(each, Model)} - {Model, MetaOnly}, key=lambda each: each.__name__
+    )
+
+
+def generate(folder: Path, *, unstable: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """
+    Run the generator.
+    """
+    schemas = [str(schema_path(unstable=False)), str(unstable or schema_path(unstable=True))]
+    command = [sys.executable, str(GENERATOR), *schemas, "-o", str(folder / "v1.py")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_committed_modules_are_fresh(tmp_path: Path) -> None:
+    """
+    Running the generator on the installed schema reproduces what is committed, byte for byte.
+    """
+    done = generate(tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("v1.py", "v1_unstable.py"):
+        assert (tmp_path / name).read_bytes() == (ROOT / "acp_twisted" / "schema" / name).read_bytes(), name
+
+
+def test_a_class_without_words_of_ours_is_refused(tmp_path: Path) -> None:
+    """
+    The generator does not write a class that tools/schema_docs.py says nothing about.
+    """
+    changed = json.loads(json.dumps(load(unstable=True)))
+    changed["$defs"]["Brandnew"] = {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(changed))
+    done = generate(tmp_path, unstable=path)
+    assert done.returncode != 0
+    assert "Brandnew has no docstring" in done.stderr
+
+
+def test_every_type_is_there() -> None:
+    """
+    Every definition but the envelopes has a class or an alias of its name, or is part of another one.
+    """
+    missing = [name for name in definition_names() if not hasattr(v1, name)]
+    assert sorted(missing) == sorted(MERGED)
+    for name, cls in MERGED.items():
+        assert set(definitions()[name]["properties"]) <= {wire for wire, *_ in cls.WIRE.values()}
+    assert len(definition_names()) > 200
+
+
+def members_of(schema: dict[str, Any]) -> set[str]:
+    """
+    The names of an object's members, those of its variants' shared payloads not included.
+    """
+    found = set(schema.get("properties", {}))
+    for each in schema.get("allOf", ()):
+        found |= members_of(definitions()[each["$ref"].rsplit("/", 1)[1]])
+    return found
+
+
+def test_every_member_is_there() -> None:
+    """
+    Every class has every member of its definition, C{_meta} as C{meta}, and a plain one has no others.
+    """
+    plain = 0
+    for cls in classes():
+        definition = definitions().get(cls.__name__)
+        if definition is None:
+            continue
+        wires = {wire for wire, *_ in cls.WIRE.values()}
+        members = members_of(definition)
+        assert members <= wires, cls
+        assert "_meta" not in members or cls.WIRE["meta"][:2] == META[:2], cls
+        if not {"oneOf", "anyOf"} & set(definition) and not issubclass(cls, WITH_SHARED):
+            plain += 1
+            assert wires - members <= {"_meta"}, cls
+    assert plain > 150
+
+
+def test_attributes_and_table_agree() -> None:
+    """
+    Each attribute has its line in its class's table, its name is in snake_case, and every class has words about it.
+    """
+    for cls in classes():
+        names = [each.name for each in attrs.fields(cls) if each.name != "extra"]
+        assert sorted(cls.WIRE) == sorted(names), cls
+        assert all(name == name.lower() for name in names), cls
+        assert cls.__doc__, cls
+        assert not hasattr(cls(**dict.fromkeys(names)), "__dict__"), cls
+
+
+def test_unstable_classes_say_so() -> None:
+    """
+    The classes that are not settled are in the second module, and their docstrings begin with it.
+    """
+    stable = load(unstable=False)["$defs"]
+    for cls in classes():
+        if cls.__name__ in definitions():
+            unstable = cls.__name__ not in stable
+            assert cls.__module__.endswith("v1_unstable") == unstable
+            assert (cls.__doc__ or "").strip().startswith("Unstable.") == unstable
+
+
+def test_the_unstable_half_loads_when_it_is_needed() -> None:
+    """
+    Importing the schema loads neither the unstable classes nor cattrs, and asking for one of them loads them.
+    """
+    script = (
+        "import sys; from acp_twisted.schema import converter, methods, v1\n"
+        "assert 'acp_twisted.schema.v1_unstable' not in sys.modules\n"
+        "assert 'cattrs' not in sys.modules\n"
+        "x = converter.structure({'sessionId': 's', 'update': {'sessionUpdate': 'agent_message_chunk',"
+        " 'content': {'type': 'text', 'text': 't'}}}, v1.SessionNotification)\n"
+        "assert 'acp_twisted.schema.v1_unstable' not in sys.modules\n"
+        "v1.Usage\n"
+        "assert 'acp_twisted.schema.v1_unstable' in sys.modules\n"
+        "assert not hasattr(v1, 'Nonsense')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
