@@ -261,12 +261,12 @@ class _Keeper:
         self.connection = connection
         connected(connection)
         try:
-            return Failure(await self._or_stop(connection.when_closed()))
+            why = Failure(await self._or_stop(connection.when_closed()))
         except CancelledError:
-            return Failure()
-        finally:
-            self.connection = None
-            await connection.close()
+            why = Failure()  # told to stop, which the loop looks at
+        self.connection = None
+        await connection.close()
+        return why
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -1,0 +1,225 @@
+"""
+C{twistd acp}, and C{twist acp}: the options, and the service that they ask for.
+
+Under C{--stdio} two things of twistd's own have to be dealt with before it gets to them.  It logs to standard output,
+which is the wire: so a L{StdioGuard<acp_twisted.transports.stdio.StdioGuard>} is installed before any other option is
+looked at, and stays until the process ends.  Whatever twistd prints (a usage error too) goes to standard error.  And it
+keeps C{twistd.pid} in the current directory, where an editor may start the same agent twice: so there is no such file
+unless C{--pidfile} names another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from inspect import iscoroutine
+from traceback import extract_tb
+from types import ModuleType
+from typing import Any
+
+from twisted.application.service import IService, MultiService, Service
+from twisted.internet.defer import CancelledError
+from twisted.python.failure import Failure
+from twisted.python.reflect import namedModule
+from twisted.python.usage import Options as UsageOptions
+from twisted.python.usage import UsageError
+
+from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
+from acp_twisted.errors import AcpConnectionError
+from acp_twisted.service import AgentService, StdioAgentService, server_endpoint
+from acp_twisted.transports.stdio import StdioGuard
+
+__all__ = ["Options", "load_agent", "makeService"]
+
+_STDIO = "--stdio"
+
+
+class Options(UsageOptions):
+    """
+    The command line behind C{twistd acp}.
+
+    After parsing, C{agent} is the agent itself and C{listen} a list of endpoints.
+
+    @ivar guard: what keeps standard output for the protocol, under C{--stdio}.
+    @cvar make_guard: makes it.
+    """
+
+    synopsis = "[options]"
+    longdesc = (
+        "Serves an agent of the Agent Client Protocol: on sockets, to any number of clients, or on standard input and "
+        "output, as an editor starts it: twistd -n acp --agent package.module:name --stdio"
+    )
+    optParameters = [  # noqa: N815 - Twisted's name
+        [
+            "agent",
+            "a",
+            None,
+            "What to serve, as package.module:name. It is an AcpAgent, a builder of one, or a function without "
+            "arguments that returns one. The current directory is searched first.",
+        ],
+    ]
+
+    make_guard: Callable[[], StdioGuard] = staticmethod(partial(StdioGuard, permanent=True))
+
+    def __init__(self) -> None:
+        UsageOptions.__init__(self)
+        self["listen"] = []
+        self["stdio"] = False
+        self.guard: StdioGuard | None = None
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """
+        Guard standard output first, for the rest may print.
+        """
+        arguments = sys.argv[1:] if options is None else options
+        # Long options may be abbreviated.
+        if any(len(each) > 2 and _STDIO.startswith(each) for each in arguments):
+            try:
+                self.guard = self.make_guard().install()
+            except AcpConnectionError as error:
+                raise UsageError(f"{_STDIO}: {error}") from error
+        UsageOptions.parseOptions(self, arguments)
+
+    def opt_listen(self, endpoint: str) -> None:
+        """
+        Where to listen, as an endpoint string such as tcp:8123:interface=127.0.0.1 or unix:/run/agent.sock; may be
+        given several times.
+        """
+        self["listen"].append(endpoint)
+
+    def opt_stdio(self) -> None:
+        """
+        Serve one client on standard input and output, and exit when it hangs up. twistd needs -n for that.
+        """
+        if self["stdio"]:
+            raise UsageError(f"{_STDIO} is given twice, and there is one standard input")
+        self["stdio"] = True
+
+    def postOptions(self) -> None:
+        """
+        Check everything that can be checked before the application starts.
+
+        @raise UsageError: says what is wrong with which option.
+        """
+        if self["agent"] is None:
+            raise UsageError("which agent? Say --agent package.module:name")
+        if not (self["listen"] or self["stdio"]):
+            raise UsageError(f"where? Say --listen ENDPOINT, once or more, or {_STDIO}")
+        if self["stdio"]:
+            self._prepare_twistd()
+        reactor = _installed_reactor()
+        try:
+            self["listen"] = [server_endpoint(reactor, each) for each in self["listen"]]
+        except ValueError as error:
+            raise UsageError(f"--listen: {error}") from error
+        self["agent"] = load_agent(self["agent"])
+
+    def _prepare_twistd(self) -> None:
+        """
+        See the module's docstring.  C{twist} never daemonizes, and has neither option.
+        """
+        twistd: Any = self.parent
+        if twistd is None or "nodaemon" not in twistd:
+            return
+        if not (twistd["nodaemon"] or twistd.get("debug")):
+            raise UsageError(f"{_STDIO}: a daemon has no standard input and output; say twistd -n acp ... {_STDIO}")
+        if twistd.get("pidfile") == twistd.defaults.get("pidfile"):
+            twistd["pidfile"] = ""
+
+
+def makeService(options: Options) -> IService:
+    """
+    The service that the options ask for.  An endpoint that can't be opened stops the application.
+    """
+    reactor = _installed_reactor()
+    agent = options["agent"]
+    services: list[Service] = []
+    if options["listen"]:
+        sockets = AgentService(agent, options["listen"], reactor)
+        sockets.when_listening().addErrback(_give_up, reactor)
+        services.append(sockets)
+    if options["stdio"]:
+        services.append(StdioAgentService(agent, reactor, options.guard))
+    application = MultiService()
+    for each in services:
+        each.setServiceParent(application)
+    return application
+
+
+def _give_up(failure: Failure, reactor: Any) -> None:
+    if failure.check(CancelledError) is None:  # the service has logged it, or raised it
+        reactor.callWhenRunning(reactor.stop)
+
+
+def _installed_reactor() -> Any:
+    """
+    The reactor that twistd has chosen by now; or Twisted chooses one, as it would at the first import anywhere.
+    """
+    return namedModule("twisted.internet.reactor")
+
+
+def load_agent(name: str) -> AcpAgent:
+    """
+    The agent that users name as C{package.module:name}.
+
+    @raise UsageError: says what is wrong with it.
+    """
+    module_name, _, attributes = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise UsageError(f"--agent: {name!r} is not of the form package.module:name")
+    _search_current_directory()
+    try:
+        module = import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"--agent: can't import {module_name}: {_describe(error)}") from error
+    try:
+        found = _look_up(module, attributes)
+    except AttributeError as error:
+        raise UsageError(f"--agent: {module_name} has no {attributes}{_agents_of(module)}") from error
+    try:
+        made = found() if callable(found) else found
+        agent = made.build() if isinstance(made, AcpAgentBuilder) else made
+    except Exception as error:
+        raise UsageError(f"--agent: {name} could not make an agent: {_describe(error)}") from error
+    if not isinstance(agent, AcpAgent):
+        if iscoroutine(agent):
+            agent.close()
+        returned = f"{name} returned" if callable(found) else f"{name} is"
+        raise UsageError(f"--agent: {returned} a {type(agent).__name__}, not an AcpAgent")
+    return agent
+
+
+def _search_current_directory() -> None:
+    """
+    As C{python -m} does, and as twistd's own program does not.
+    """
+    with suppress(FileNotFoundError):  # it was removed; then there is nothing in it
+        here = os.getcwd()
+        if here not in sys.path:
+            sys.path.insert(0, here)
+
+
+def _look_up(module: ModuleType, attributes: str) -> Any:
+    found: Any = module
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute)
+    return found
+
+
+def _agents_of(module: ModuleType) -> str:
+    names = sorted(name for name, value in vars(module).items() if isinstance(value, AcpAgent))
+    return f"; agents in it: {', '.join(names)}" if names else ""
+
+
+def _describe(error: BaseException) -> str:
+    """
+    One line for people: the error, and where in their code it was raised.
+    """
+    last = extract_tb(error.__traceback__)[-1]
+    ours = last.filename == __file__ or last.filename.startswith("<frozen ")
+    place = "" if ours or isinstance(error, SyntaxError) else f" ({last.filename}, line {last.lineno})"
+    return f"{type(error).__name__}: {error}{place}"
