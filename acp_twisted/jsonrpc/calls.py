@@ -4,7 +4,7 @@ Requests of our own: what the caller holds, and what can be done with it (design
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -176,6 +176,7 @@ class Call(Unheeded[_T]):
         self._timeout = 0.0
         self._deadline: float | None = None
         self._winding_up = False
+        self._afterwards: list[Callable[[], None]] | None = []
         self.wait = wait
         self.wait_timeout = wait_timeout
         self.context: Context = copy_context()
@@ -207,7 +208,38 @@ class Call(Unheeded[_T]):
         if self.wait_timeout and not self._winding_up:
             # What bounded the answer until now gives way to what bounds the waiting for a cancelled one.
             self._winding_up = True
-            self._bound(self.wait_timeout, None, RequestCancelled())
+            self._bound(self.wait_timeout, None)
+
+    def callback(self, result: _T | Failure) -> None:
+        """
+        As L{Deferred.callback}.
+        """
+        super().callback(result)
+        self._through()
+
+    def errback(self, fail: Failure | BaseException | None = None) -> None:
+        """
+        As L{Deferred.errback}.
+        """
+        super().errback(fail)
+        self._through()
+
+    def afterwards(self, tell: Callable[[], None]) -> None:
+        """
+        Call C{tell} once the outcome is there and its callbacks have run; at once if they have.
+
+        It is for whoever wakes somebody that will await this: from a callback he would be woken in the midst of the
+        others, find the outcome half made, and be told of no error.
+        """
+        if self._afterwards is None:
+            tell()
+        else:
+            self._afterwards.append(tell)
+
+    def _through(self) -> None:
+        told, self._afterwards = self._afterwards, None
+        for tell in told or ():
+            tell()
 
     def cancel_handle(self) -> CancelHandle:
         """
@@ -228,7 +260,7 @@ class Call(Unheeded[_T]):
         End the call with L{RequestTimedOut}, and the request with a cancellation, C{timeout} seconds from now.
         """
         self._timeout = timeout
-        self._bound(timeout, max_timeout or None, RequestTimedOut(self.pending.method, timeout))
+        self._bound(timeout, max_timeout or None)
 
     def progressed(self) -> None:
         """
@@ -242,17 +274,18 @@ class Call(Unheeded[_T]):
             again = min(again, max(0.0, self._deadline - self._table.clock.seconds()))
         timer.reset(again)
 
-    def _bound(self, seconds: float, max_seconds: float | None, error: AcpError) -> None:
+    def _bound(self, seconds: float, max_seconds: float | None) -> None:
         pending = self.pending
         pending.stop_timer()
         if max_seconds is not None:
             self._deadline = self._table.clock.seconds() + max_seconds
             seconds = min(seconds, max_seconds)
-        pending.timer = self._table.clock.callLater(seconds, self._expired, error)
+        pending.timer = self._table.clock.callLater(seconds, self._expired)
 
-    def _expired(self, error: AcpError) -> None:
+    def _expired(self) -> None:
         pending = self.pending
-        pending.send_cancel("timeout" if isinstance(error, RequestTimedOut) else None)
+        error = RequestCancelled() if self._winding_up else RequestTimedOut(pending.method, self._timeout)
+        pending.send_cancel("timeout")
         self._table.forget(pending)
         if not self.called:  # sending the cancellation may have ended the link, and with it this
             self.errback(error)

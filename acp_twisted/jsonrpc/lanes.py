@@ -256,8 +256,10 @@ class Lanes:
             return
         lane = self._lanes[key] = _Lane(self, key)
         lane.start(handler, copy_context())
-        if lane.running is None:
+        if lane.queue:
             lane.pump()
+        elif lane.running is None:
+            del self._lanes[key]
 
     def request(self, key: Key, size: int) -> Deferred[None] | None:
         """

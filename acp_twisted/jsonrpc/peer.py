@@ -8,9 +8,9 @@ is looked at, and who handles it.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Hashable
-from inspect import iscoroutine
-from typing import Any, cast
+from collections.abc import Hashable
+from types import CoroutineType
+from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -302,8 +302,8 @@ class Peer:
             return
         if result is TAKEN:
             return
-        if iscoroutine(result):
-            result = Deferred.fromCoroutine(cast("Coroutine[Deferred[Any], Any, Any]", result))
+        if isinstance(result, CoroutineType):
+            result = Deferred.fromCoroutine(result)
         if isinstance(result, Deferred):
             request.await_work(result)
         else:
