@@ -19,6 +19,7 @@ from twisted.internet.defer import (
     succeed,
 )
 from twisted.internet.endpoints import serverFromString
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.interfaces import (
     IDelayedCall,
     IListeningPort,
@@ -193,8 +194,8 @@ class StdioAgentService(Service):
     """
     An agent on standard input and output, in an application that an editor launches.
 
-    When the client ends the conversation, what it asked is answered and the application is stopped; its exit status is
-    0.  When the application is stopped first, running turns are cancelled and answered before it ends, at most
+    When the client ends the conversation, what it asked is answered, and the application is stopped, with the exit
+    status 0.  When the application is stopped first, running turns are cancelled and answered before it ends, at most
     C{Limits.drain_timeout} seconds later.
 
     Standard output must carry nothing but the protocol.  What is written to it from the start of the service on goes to
@@ -238,8 +239,12 @@ class StdioAgentService(Service):
             each.callback(None)
 
     def _stop_reactor(self) -> None:
-        if self.running:  # else somebody else is stopping it
+        if not self.running:
+            return
+        try:
             self._reactor.stop()
+        except ReactorNotRunning:
+            _log.debug("the reactor is being stopped already")
 
     def stopService(self) -> Deferred[None]:
         """

@@ -26,7 +26,7 @@ from service_fakes import (
 )
 from twisted.application.service import Application, IService, MultiService, Service
 from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.error import CannotListenError, ConnectionDone
+from twisted.internet.error import CannotListenError, ConnectionDone, ReactorNotRunning
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
@@ -379,7 +379,16 @@ class PipeGuard(StdioGuard):
 class HandTurnedReactor(MemoryReactorClock):
     """
     Runs on after C{run} has returned.
+
+    @ivar refuses_to_stop: whether it was stopped already.
     """
+
+    refuses_to_stop = False
+
+    def stop(self) -> None:
+        if self.refuses_to_stop:
+            raise ReactorNotRunning()
+        MemoryReactorClock.stop(self)
 
     def run(self) -> None:
         self.running = self.hasRun = True
@@ -506,6 +515,18 @@ def test_stopped_by_others_before_that(pipes: list[Stdio]) -> None:
     success(made.service.stopService())
     made.reactor.run()
     assert not made.reactor.hasStopped
+
+
+def test_stopped_by_a_signal_in_the_same_moment(pipes: list[Stdio]) -> None:
+    """A signal has stopped the reactor, and the services are not told yet: that is no error either."""
+    made = stdio(pipes, agent())
+    made.reactor.refuses_to_stop = True
+    made.hang_up()
+    for _ in range(5):
+        made.turn()
+    assert made.at_end()
+    assert not made.reactor.hasStopped
+    assert made.service.running
 
 
 def test_stop_cancels_answers_and_flushes(pipes: list[Stdio]) -> None:
