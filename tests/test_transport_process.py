@@ -352,6 +352,29 @@ def test_close_politely(success: Any) -> None:
     assert agent.clock.getDelayedCalls() == []
 
 
+def test_close_keeps_the_last_log_lines() -> None:
+    """
+    What the agent logged on its way out is read before the connection is reported as closed, even if its exit is seen
+    first; a stranger who holds the pipe open is not waited for.
+    """
+    for held in (False, True):
+        lines: list[str] = []
+        agent = Agent(on_stderr=lines.append)
+        agent.transport.close()
+        agent.exit(EXIT_0, close=False)
+        agent.say(b"going\n", 2)
+        assert agent.events == []
+        if held:
+            pump(agent.clock, DRAIN_SECONDS + 0.05)
+        else:
+            agent.process.lose(1)
+            agent.process.lose(2)
+        assert agent.events == [("lost", "the connection was closed")]
+        assert lines == ["going"]
+        assert agent.receiver.error.stderr_tail == "going\n"
+        assert agent.clock.getDelayedCalls() == []
+
+
 def test_close_ladder() -> None:
     """
     An agent that stays gets SIGTERM after exit_grace and SIGKILL terminate_grace later; the loss comes after its end.
@@ -423,6 +446,7 @@ def test_close_while_the_exit_is_drained() -> None:
     agent = Agent()
     agent.exit(EXIT_0, close=False)
     agent.transport.close()
+    agent.clock.advance(DRAIN_SECONDS)
     assert agent.receiver.names == ["made", "lost"]
     assert agent.clock.getDelayedCalls() == []
 
@@ -433,7 +457,7 @@ def test_unkillable() -> None:
     """
     agent = Agent()
     agent.transport.close()
-    pump(agent.clock, agent.limits.exit_grace + 2 * agent.limits.terminate_grace + 0.1)
+    pump(agent.clock, agent.limits.exit_grace + 2 * agent.limits.terminate_grace + 0.2)
     assert agent.events == [("lost", "the connection was closed")]
     assert agent.clock.getDelayedCalls() == []
 

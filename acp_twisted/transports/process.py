@@ -298,11 +298,27 @@ class ProcessTransport:
         """
         All is said when it has exited and both of its outputs have ended.
         """
-        if self._exit is not None and not self._closing and not self._open & {STDOUT, STDERR}:
+        if self._exit is None or self._open & {STDOUT, STDERR}:
+            return
+        if not self._closing:
             self._lose(self._why_exited())
+        elif self._group is not None and self._group.gone and self._dying is None:
+            self._finish_close()
 
     def _closed(self, ignored: None) -> None:
-        self._lose(AcpConnectionError("the connection was closed", self._exit, stderr_tail=self.stderr_tail))
+        """
+        The group is gone; the end of its log may still be in the pipe.
+        """
+        if self._open & {STDOUT, STDERR} and not self._lost and self._dying is None:
+            self._stop_timers()
+            self._drain = self._clock.callLater(DRAIN_SECONDS, self._finish_close)
+            self._deadline = self._clock.callLater(self._limits.exit_grace, self._finish_close)
+        else:
+            self._finish_close()
+
+    def _finish_close(self) -> None:
+        closed = AcpConnectionError("the connection was closed", self._exit, stderr_tail=self.stderr_tail)
+        self._lose(self._dying or closed)
 
     def _why_exited(self) -> AcpConnectionError:
         reason = self._exit
