@@ -620,9 +620,12 @@ def write_module(generator: Generator, *, unstable: bool, other: str | None) -> 
     for name in union_names:
         if mine(name):
             body += write_alias(name, generator.aliases[name], elsewhere)
-    body += ["", "UNIONS: dict[str, Alternatives] = {"]
-    body += [f'    "{name}": {union},' for name, union in generator.unions.items() if mine(name)]
-    body += ["}"]
+    if not unstable:
+        # All of them: they are but names, and to look one up must not load the other module.
+        unions = sorted(generator.unions.items(), key=lambda each: generator.is_unstable(each[0]))
+        body += ["", "UNIONS: dict[str, Alternatives] = {"]
+        body += [f'    "{name}": {union},' for name, union in unions]
+        body += ["}"]
     text = "\n".join(body) + "\n"
     if other and not unstable:
         text += LAZY

@@ -33,12 +33,7 @@ class _Version1:
         return found
 
     def find_union(self, name: str) -> Alternatives | None:
-        found = v1.UNIONS.get(name)
-        if found is None and not isinstance(vars(v1).get(name), type):
-            from acp_twisted.schema import v1_unstable  # noqa: PLC0415
-
-            found = v1_unstable.UNIONS.get(name)
-        return found
+        return v1.UNIONS.get(name)
 
 
 VERSION1 = _Version1()
@@ -66,11 +61,6 @@ def _name_of(kind: Any) -> str:
         return kind.__name__
     for name in v1.UNIONS:
         if getattr(v1, name) == kind:
-            return name
-    from acp_twisted.schema import v1_unstable  # noqa: PLC0415
-
-    for name in v1_unstable.UNIONS:
-        if getattr(v1_unstable, name) == kind:
             return name
     raise TypeError(f"{kind!r} is no type of the protocol")
 

@@ -2560,6 +2560,23 @@ UNIONS: dict[str, Alternatives] = {
             "selected": "SelectedPermissionOutcome",
         },
     ),
+    "PlanUpdateContent": Tagged(
+        "type",
+        {
+            "items": "PlanItems",
+            "file": "PlanFile",
+            "markdown": "PlanMarkdown",
+        },
+    ),
+    "StateUpdate": Tagged(
+        "state",
+        {
+            "running": "RunningStateUpdate",
+            "idle": "IdleStateUpdate",
+            "requires_action": "RequiresActionStateUpdate",
+            "unknown": "UnknownStateUpdate",
+        },
+    ),
 }
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from attrs import Factory, define
 
 from acp_twisted.schema.v1 import InitializeRequest, InitializeResponse
-from acp_twisted.schema.values import META, UNSET, Alternatives, MetaOnly, Model, Tagged, UnknownVariant, Unset, Wire
+from acp_twisted.schema.values import META, UNSET, MetaOnly, Model, UnknownVariant, Unset, Wire
 
 if TYPE_CHECKING:
     from acp_twisted.schema.v1 import (
@@ -892,23 +892,3 @@ PlanUpdateContent: TypeAlias = PlanItems | PlanFile | PlanMarkdown | UnknownVari
 StateUpdate: TypeAlias = (
     RunningStateUpdate | IdleStateUpdate | RequiresActionStateUpdate | UnknownStateUpdate | UnknownVariant
 )
-
-UNIONS: dict[str, Alternatives] = {
-    "PlanUpdateContent": Tagged(
-        "type",
-        {
-            "items": "PlanItems",
-            "file": "PlanFile",
-            "markdown": "PlanMarkdown",
-        },
-    ),
-    "StateUpdate": Tagged(
-        "state",
-        {
-            "running": "RunningStateUpdate",
-            "idle": "IdleStateUpdate",
-            "requires_action": "RequiresActionStateUpdate",
-            "unknown": "UnknownStateUpdate",
-        },
-    ),
-}
