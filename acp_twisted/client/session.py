@@ -31,6 +31,8 @@ class PromptTurn:
 
     @ivar response: the agent's answer.  Cancelling it gives the turn up: the prompt's request is cancelled
         (C{$/cancel_request}) and this ends at once.  L{cancel} is the way to stop the turn and still get its answer.
+    @ivar answered: whether the answer is there, or never will be.
+    @ivar ended: the same, once those who were told of the answer have been told.
     @ivar error: the error that a turn was answered with after it had been cancelled; such an answer counts as
         C{cancelled} (B07).
     """
@@ -45,6 +47,7 @@ class PromptTurn:
         self._read = False
         self._arrival: Deferred[None] | None = None
         self._room: Deferred[object] | None = None
+        self.answered = False
         self.ended = False
         self.cancel_sent = False
         self.error: AcpError | None = None
@@ -57,7 +60,7 @@ class PromptTurn:
         Send C{session/cancel}, once, while the turn is unanswered.  Its open permission requests are answered
         C{cancelled} (V1C3); its updates and its answer still come.
         """
-        if not self.ended and not self.cancel_sent:
+        if not self.answered and not self.cancel_sent:
             self._session.connection.cancel(self._session.session_id)
 
     async def updates(self) -> AsyncIterator[v1.SessionUpdate]:
@@ -100,7 +103,7 @@ class PromptTurn:
 
     def end(self) -> None:
         """
-        The turn is answered, or never will be.
+        The turn is answered, or never will be, and the answer can be awaited.
         """
         self.ended = True
         self._make_room()
@@ -169,7 +172,8 @@ class ClientSession:
             self._turn = None
             raise
         turn.response.addBoth(self._answered, turn)
-        if stop is not None and not turn.ended:
+        turn.response.afterwards(turn.end)
+        if stop is not None and not turn.answered:
             detach = stop.attach(turn.cancel)
             turn.response.addBoth(_after, detach)
         return turn
@@ -178,7 +182,7 @@ class ClientSession:
         if self._turn is turn:
             self._turn = None
         self.connection.turn_ended(self.session_id)
-        turn.end()
+        turn.answered = True
         error = result.value if isinstance(result, Failure) else None
         if not (turn.cancel_sent and isinstance(error, AcpError) and error.remote):
             return result
