@@ -9,12 +9,12 @@ The rules of reading:
 
   - unknown members are dropped, unless the class has C{extra};
   - C{lenient}: a value that does not fit counts as absent; C{skip}: such an item of a list is left out;
-  - null is absent for every member that is not required; only where the class has L{UNSET} the two differ;
+  - null is absent for every member that is not required; only where the class has C{UNSET} the two differ;
   - a required list that is lenient may be missing;
   - C{true} is no number, C{2.0} is a whole number, and every whole number has its range;
   - a variant that is not known is kept as it is; one that is known must fit.
 
-The rules of writing: what is required is always there; L{None} and L{UNSET} are left out, but for a L{None} that
+The rules of writing: what is required is always there; L{None} and C{UNSET} are left out, but for a L{None} that
 clears.
 """
 

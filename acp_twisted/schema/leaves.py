@@ -40,7 +40,7 @@ class Field(NamedTuple):
     @ivar skip: an item that does not fit is left out.
     @ivar needed: reading fails without it.
     @ivar written: C{always}, C{filled} (unless it is empty), C{set} (unless it is L{None}), or C{touched} (unless it is
-        L{UNSET}).
+        C{UNSET}).
     @ivar default: what an absent one is; with C{factory}, what makes that.
     """
 
