@@ -61,7 +61,7 @@ ERROR = b'"error":{"code":-32055,"message":"m"}'
 
 
 def test_an_error_is_raised_where_the_answer_is_awaited() -> None:
-    """The reader is woken once the callbacks of the answer are through: an error could not be awaited in their midst."""
+    """The reader is woken once the callbacks of the answer are through; an error can not be awaited in their midst."""
     conversation = Conversation()
     followed = Deferred.fromCoroutine(follow(conversation.session.prompt("x")))
     conversation.answer(ERROR)
