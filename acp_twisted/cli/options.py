@@ -147,7 +147,8 @@ def _options(prompt: ArgumentParser, found: Namespace, command: Sequence[str]) -
     if not os.path.isdir(cwd):
         prompt.error(f"--cwd {found.cwd}: there is no such directory")
     return PromptOptions(
-        text=found.text,
+        # Whatever the locale makes of the command line, it was typed in UTF-8.
+        text=os.fsencode(found.text).decode(errors="replace"),
         command=tuple(command),
         endpoint=found.connect,
         cwd=cwd,
