@@ -70,6 +70,25 @@ def test_failing_callback_stops_nobody(token: CancellationToken, logged_errors: 
     logged_errors.clear()
 
 
+def test_registration_can_be_taken_back(token: CancellationToken) -> None:
+    """Before the cancellation, and by a callback that runs earlier in it; what was never registered does no harm."""
+    seen: list[str] = []
+
+    def early() -> None:
+        seen.append("early")
+
+    def late() -> None:
+        seen.append("late")
+
+    token.forget(late)
+    token.on_cancel(early)
+    token.on_cancel(lambda: token.forget(late))
+    token.on_cancel(late)
+    token.forget(early)
+    token.cancel("a")
+    assert seen == []
+
+
 def test_when_cancelled_fires_for_each_who_waits(token: CancellationToken) -> None:
     """Everybody has a Deferred of his own; it fires with nothing, at once where it has happened."""
     first, second = token.when_cancelled(), token.when_cancelled()

@@ -521,6 +521,18 @@ def test_call_made_after_the_handler_has_ended_waits_like_any_other(wire: Wire, 
     success(calls[0])
 
 
+def test_answer_that_the_handler_did_not_wait_for_waits_like_any_other(wire: Wire, updates: Updates) -> None:
+    """A handler that asked and ended is no reason for its answer to overtake the next (rule 5)."""
+    calls: list[Deferred[Any]] = []
+    handle(wire, "n", lambda: calls.append(wire.peer.call("m", {"sessionId": "s"})))
+    wire.notify("n", {"sessionId": "s"})
+    update(wire, 1)
+    wire.result(1)
+    no_result(calls[0])
+    updates.end(1)
+    success(calls[0])
+
+
 def test_detached_call_is_not_waited_for(wire: Wire) -> None:
     """A handler that gave up its answer waits for none, so the order of its lane holds again (P3)."""
     slow: Deferred[None] = Deferred()

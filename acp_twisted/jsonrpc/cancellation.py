@@ -58,8 +58,8 @@ class CancellationToken:
         self._triggers += (trigger,)
         if not first:
             return
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
+        while self._callbacks:  # one of them may take back another
+            callback = self._callbacks.pop(0)
             with _log.failuresHandled("a cancellation callback failed"):
                 callback()
 
@@ -87,8 +87,7 @@ class CancellationToken:
         """
 
         def fire() -> None:
-            if not waiting.called:
-                waiting.callback(None)
+            waiting.callback(None)
 
         waiting: Deferred[None] = Deferred(lambda _: self.forget(fire))
         self.on_cancel(fire)

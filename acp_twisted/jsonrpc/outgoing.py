@@ -202,7 +202,7 @@ def _deliver(pending: Pending, outcome: object) -> None:
     """
     call, pending.call = pending.call, None
     pending.stop_timer()
-    if call is None or call.called:
+    if call is None:
         return
     if isinstance(outcome, AcpError):
         call.context.run(call.errback, outcome)
