@@ -104,3 +104,14 @@ class IMessageReceiverFactory(Interface):
         """
         A receiver for one connection, whose timers run on C{clock}.
         """
+
+
+class IBatchTransport(Interface):
+    """
+    A Twisted transport that is better given a whole batch at once than left to the next turn of the reactor.
+    """
+
+    def write_at_once(data: bytes) -> None:
+        """
+        As C{write}, but now, as far as the system takes it.
+        """

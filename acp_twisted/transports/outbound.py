@@ -9,12 +9,14 @@ waits too much, or too long, ends the connection with a reason.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime
 from zope.interface import implementer
 
 from acp_twisted.errors import LimitExceeded
+from acp_twisted.interfaces import IBatchTransport
 from acp_twisted.limits import KiB, Limits
 
 SLICE = 128 * KiB
@@ -72,6 +74,7 @@ class Outbound:
         """
         self._transport = transport
         self._write = transport.write
+        self._write_batch = transport.write_at_once if IBatchTransport.providedBy(transport) else transport.write
         self._owner = owner
         self._limits = limits
         self._clock = clock
@@ -102,7 +105,7 @@ class Outbound:
         """
         # _straight is the only thing the common case looks at: nothing waits, nothing is closed, nothing is paused.
         if self._straight and len(message) < SLICE:
-            self._pass_on(message + b"\n")
+            self._pass_on(message + b"\n", self._write)
         elif self._batch is not None:
             if self._batched + len(message) >= SLICE:
                 self.end_batch()
@@ -117,8 +120,8 @@ class Outbound:
             self._pump()
             self._grown()
 
-    def _pass_on(self, data: bytes) -> None:
-        self._write(data)
+    def _pass_on(self, data: bytes, write: Callable[[bytes], None]) -> None:
+        write(data)
         if self._blocked and not self._gone:
             self._in_flight += len(data)
             self._grown()
@@ -142,7 +145,7 @@ class Outbound:
         self._straight = True
         self._batched = 0
         if batch:
-            self._pass_on(b"".join(batch))
+            self._pass_on(b"".join(batch), self._write_batch)
 
     def close(self) -> None:
         """

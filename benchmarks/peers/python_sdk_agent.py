@@ -1,5 +1,6 @@
 """
-An agent on the official Python SDK that does what our scripted agent's C{stream K} does, for comparison.
+An agent on the official Python SDK that does what our scripted agent's C{stream K [DELAY]} and C{polite} do, for
+comparison.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ from acp.schema import AgentCapabilities, Implementation
 
 class StreamingAgent(Agent):
     """
-    Streams the numbers from 1 to K.
+    Streams the numbers from 1 to K, or waits to be cancelled.
     """
+
+    def __init__(self) -> None:
+        self._cancelled: dict[str, asyncio.Event] = {}
 
     def on_connect(self, conn: Any) -> None:
         self._conn = conn
@@ -39,13 +43,20 @@ class StreamingAgent(Agent):
         return NewSessionResponse(session_id=uuid4().hex)
 
     async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> PromptResponse:
-        count = int(prompt[0].text.split()[1])
-        for number in range(1, count + 1):
+        directive, *arguments = prompt[0].text.split()
+        cancelled = self._cancelled[session_id] = asyncio.Event()
+        if directive == "polite":
+            await cancelled.wait()
+            return PromptResponse(stop_reason="cancelled")
+        delay = float(arguments[1]) if len(arguments) > 1 else 0.0
+        for number in range(1, int(arguments[0]) + 1):
             await self._conn.session_update(session_id, update_agent_message(text_block(str(number))))
+            if delay:
+                await asyncio.sleep(delay)
         return PromptResponse(stop_reason="end_turn")
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        pass
+        self._cancelled[session_id].set()
 
 
 if __name__ == "__main__":
