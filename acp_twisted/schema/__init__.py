@@ -10,7 +10,7 @@ How values look:
 
   - names are in snake_case, and C{_meta} is C{meta};
   - an optional member that is absent is L{None}, and so is one that is null; where the protocol tells the two apart,
-    the absent one is L{UNSET<values.UNSET>};
+    the absent one is C{values.UNSET};
   - an enumeration is a plain string: its known values are in the type, and an unknown one is kept;
   - a variant of a union that nobody here knows is an L{UnknownVariant<values.UnknownVariant>}, which goes out as it
     came;

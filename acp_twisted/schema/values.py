@@ -21,7 +21,7 @@ META: Final = ("_meta", "map", "lenient")
 
 class Unset(Enum):
     """
-    The type of L{UNSET}, for annotations.
+    The type of C{UNSET}, for annotations.
     """
 
     UNSET = "UNSET"
