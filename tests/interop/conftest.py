@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_twisted  # type: ignore[import-untyped]
+import pytest_twisted
 from twisted.internet.defer import Deferred
 
 from interop.editor import Editor
@@ -33,7 +33,7 @@ def real_reactor() -> Any:
     """
     The reactor that the tests run in.
     """
-    from twisted.internet import reactor  # noqa: PLC0415 - pytest-twisted installs it
+    from twisted.internet import reactor
 
     return reactor
 

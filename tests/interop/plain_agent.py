@@ -6,6 +6,8 @@ For clients of other people whose prompt is fixed, and for those that check each
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from acp_twisted import AcpAgent, PromptContext, run_agent
 from acp_twisted.schema import v1
 
@@ -56,7 +58,7 @@ def new_session(request: v1.NewSessionRequest) -> v1.NewSessionResponse:
     )
 
 
-async def prompt(request: v1.PromptRequest, context: PromptContext) -> str:
+async def prompt(request: v1.PromptRequest, context: PromptContext) -> v1.PromptResponse:
     """
     Everything once.
     """
@@ -67,11 +69,12 @@ async def prompt(request: v1.PromptRequest, context: PromptContext) -> str:
     outcome = granted.outcome
     chosen = outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else "cancelled"
     await context.send_message(f"permission: {chosen}; ")
-    read = await context.read_text_file("/mock/file.txt")
-    await context.send_message(f"read: {read.content}; ")
-    await context.write_text_file("/mock/file.txt", "new content")
+    path = f"{Path.cwd()}/notes.txt"
+    read = await context.read_text_file(path)
+    await context.send_message(f"read: {read.content.strip()}; ")
+    await context.write_text_file(path, "new content")
     await context.send_message("done")
-    return "end_turn"
+    return v1.PromptResponse(stop_reason="end_turn")
 
 
 agent: AcpAgent = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -182,6 +183,15 @@ class Programs:
         if not waiting:
             gone.callback(None)
         return gone
+
+
+def script(path: Path, argv: Sequence[str]) -> Path:
+    """
+    A command line as one executable file, for clients that take no arguments for their agent.
+    """
+    path.write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
+    path.chmod(0o755)
+    return path
 
 
 def kill_group(pid: int | None) -> None:

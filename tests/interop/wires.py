@@ -88,8 +88,14 @@ class Wire:
                 assert isinstance(json.loads(text), dict), f"no object: {text!r}"
         asked = Counter(_key(message["id"]) for message in self.requests("client"))
         answered = Counter(_key(message["id"]) for message in self.answers("agent") if message["id"] is not None)
-        assert answered == asked
+        assert answered == asked, self.explain()
         assert list(self.problems()) == []
+
+    def explain(self) -> str:
+        """
+        The end of the conversation, for the message of an assertion.
+        """
+        return "\n".join(f"{name}: {text[:300].rstrip()}" for name, text in self.sent[-20:])
 
     def problems(self) -> Iterator[str]:
         """
@@ -112,11 +118,14 @@ def _key(value: object) -> str:
     return json.dumps(value)
 
 
-def tapped(path: Path, argv: Sequence[str]) -> list[str]:
+def tapped(path: Path, argv: Sequence[str], mend: tuple[str, str] | None = None) -> list[str]:
     """
     The command line of an agent behind the tap.
+
+    @param mend: a text to replace in what the client says, and by what.
     """
-    return [sys.executable, str(Path(__file__).with_name("wiretap.py")), str(path), *argv]
+    options = () if mend is None else ("--mend", *mend)
+    return [sys.executable, str(Path(__file__).with_name("wiretap.py")), str(path), *options, *argv]
 
 
 def recorded(path: Path) -> Wire:

@@ -1,8 +1,9 @@
 """
 Stands between a client and an agent, and writes down what passes.
 
-    python wiretap.py FILE AGENT [ARGUMENT...]
+    python wiretap.py FILE [--mend OLD NEW] AGENT [ARGUMENT...]
 
+With C{--mend} it replaces a text in what the client says, so that a client that is wrong from the start gets further.
 Each line of FILE is C{{"from": "client" | "agent", "line": TEXT}}, in the order in which the lines passed; the last is
 C{{"from": "end", "code": N}}.  Standard library only, since it runs for any client.
 """
@@ -25,8 +26,9 @@ class Tap:
     The file that is written to.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, old: str, new: str) -> None:
         self._file = path.open("w", encoding="utf-8")
+        self._old, self._new = old.encode(), new.encode()
         self._lock = threading.Lock()
 
     def note(self, **entry: object) -> None:
@@ -42,7 +44,8 @@ class Tap:
         Carry lines over until the source or the sink is closed; then close the sink.
         """
         try:
-            for line in iter(source.readline, b""):
+            for read in iter(source.readline, b""):
+                line = read.replace(self._old, self._new) if name == "client" and self._old else read
                 self.note(**{"from": name, "line": line.decode("utf-8", "replace")})
                 sink.write(line)
                 sink.flush()
@@ -56,8 +59,11 @@ class Tap:
 
 
 def main(arguments: Sequence[str]) -> int:
-    tap = Tap(Path(arguments[0]))
-    agent = subprocess.Popen(arguments[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    path, command, old, new = Path(arguments[0]), arguments[1:], "", ""
+    if command[0] == "--mend":
+        old, new, command = command[1], command[2], command[3:]
+    tap = Tap(path, old, new)
+    agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def forward(number: int, frame: Any) -> None:
         agent.send_signal(number)
