@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import ref
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
@@ -96,21 +97,25 @@ class CancelHandle:
     """
     The means to cancel one request, for somebody who does not hold its Deferred.
 
-    It is inert: dropping it does nothing, and it keeps nothing alive but the request's id.  It may be shared; all
-    handles of a request, and its Deferred, send one cancellation between them.  Before the request was sent, after its
-    answer came, and after the connection was lost it does nothing, and that is not remembered (C49, C50, C51).
+    It is inert: dropping it does nothing, and it keeps nothing alive, neither the connection nor who waits for the
+    answer.  It may be shared; all handles of a request, and its Deferred, send one cancellation between them.  Before
+    the request was sent, after its answer came, and after the connection was lost it does nothing, and that is not
+    remembered (C49, C50, C51).
     """
 
     __slots__ = ("_pending",)
 
     def __init__(self, pending: Pending) -> None:
-        self._pending = pending
+        # The table holds what is unanswered, and the call what is not sent yet.
+        self._pending = ref(pending)
 
     def cancel(self, reason: str | None = None) -> None:
         """
         Ask the peer to cancel.  The caller still gets whatever the peer answers.
         """
-        self._pending.send_cancel(reason)
+        pending = self._pending()
+        if pending is not None:
+            pending.send_cancel(reason)
 
 
 class Pending:
@@ -121,7 +126,7 @@ class Pending:
     @ivar over: whether it is settled, whichever way.
     """
 
-    __slots__ = ("_table", "asked", "call", "cancel_sent", "id", "method", "over", "timer")
+    __slots__ = ("__weakref__", "_table", "asked", "call", "cancel_sent", "id", "method", "over", "timer")
 
     def __init__(self, table: Outgoing, method: str, call: Call[Any]) -> None:
         self._table = table
@@ -187,6 +192,13 @@ class Call(Unheeded[_T]):
         The id on the wire; L{None} before the request is sent.
         """
         return self.pending.id
+
+    @property
+    def cancel_sent(self) -> bool:
+        """
+        Whether its cancellation was asked of the peer, whoever did it: for who shows that (M27).
+        """
+        return self.pending.cancel_sent
 
     def cancel(self, reason: str | None = None) -> None:
         """

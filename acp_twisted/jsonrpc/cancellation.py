@@ -8,6 +8,7 @@ when the connection is made.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from attrs import frozen
@@ -121,6 +122,24 @@ class CancellationToken:
         if not outcome.called:
             self.on_cancel(stop)
         return outcome
+
+
+in_force: ContextVar[CancellationToken | None] = ContextVar("in_force", default=None)
+"""The token of the request that is being handled; see L{current_token}."""
+
+
+def current_token() -> CancellationToken:
+    """
+    The token of the request whose handler this is called from: in the handler itself, in what it awaits, and in the
+    thread of a blocking prompt handler.  It is the same object whenever it is asked for, and set if the request was
+    cancelled before.
+
+    @raise LookupError: where no request is being handled.
+    """
+    token = in_force.get()
+    if token is None:
+        raise LookupError("no request is being handled here")
+    return token
 
 
 @frozen

@@ -27,7 +27,7 @@ from acp_twisted.errors import (
 )
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
-from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect
+from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.lanes import Lanes
 from acp_twisted.jsonrpc.messages import (
@@ -292,18 +292,21 @@ class Peer:
         request = IncomingRequest(self, message.id, message.method, message.params)
         self._incoming[key] = request
         gate = None
+        before = in_force.set(request.token)  # also for what waits at the gate, which keeps its context
         try:
             gate = self.lanes.request(self._router.lane_of(message.method, message.params), size)
             result = self._router.handle_request(request, gate)
+            if isinstance(result, CoroutineType):
+                result = Deferred.fromCoroutine(result)
         except Exception:
             request.fail_with(Failure())
             if gate is not None:
                 gate.addErrback(_nothing).cancel()  # nobody waits there
             return
+        finally:
+            in_force.reset(before)
         if result is TAKEN:
             return
-        if isinstance(result, CoroutineType):
-            result = Deferred.fromCoroutine(result)
         if isinstance(result, Deferred):
             request.await_work(result)
         else:
