@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,7 +22,15 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from peers import peer  # noqa: E402
 
-OURS = [sys.executable, "-m", "acp_twisted.testing.scripted_agent"]
+
+def installed(folder: Path) -> list[str]:
+    """
+    The scripted agent in an environment that holds this package and what it needs, as the other agent's does.
+    """
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = str(folder / "bin" / "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", str(HERE.parent)], check=True)
+    return [python, "-m", "acp_twisted.testing.scripted_agent"]
 
 
 def measure(command: list[str], updates: int, prompts: int) -> dict[str, float]:
@@ -39,6 +49,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs are compiled once, as a user's are
+    with tempfile.TemporaryDirectory() as folder:
+        compare(installed(Path(folder) / "ours"), rounds)
+
+
+def compare(ours: list[str], rounds: int) -> None:
+    """
+    Print the table.
+    """
     theirs = peer("python-sdk").command(str(HERE / "peers" / "python_sdk_agent.py"))
     rows = [
         ("updates/s, 100 a prompt", "updates_per_second", 100, 200, "at least 4"),
@@ -49,11 +68,11 @@ def main() -> None:
     print_row("", "acp_twisted", "python sdk", "ratio", "wanted")
     for title, figure, updates, prompts, wanted in rows:
         pairs = [
-            (measure(OURS, updates, prompts)[figure], measure(theirs, updates, prompts)[figure]) for _ in range(rounds)
+            (measure(ours, updates, prompts)[figure], measure(theirs, updates, prompts)[figure]) for _ in range(rounds)
         ]
-        ratio = statistics.median(ours / other for ours, other in pairs)
-        ours, other = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print_row(title, f"{ours:.6g}", f"{other:.6g}", f"{ratio:.2f}", wanted)
+        ratio = statistics.median(mine / other for mine, other in pairs)
+        mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print_row(title, f"{mine:.6g}", f"{other:.6g}", f"{ratio:.2f}", wanted)
 
 
 def print_row(*cells: str) -> None:
