@@ -31,10 +31,17 @@ from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
 from acp_twisted.limits import Limits
 from acp_twisted.schema import methods
-from acp_twisted.schema.converter import describe_error, structure, unstructure
+from acp_twisted.schema.converter import describe_error, on_skipped, structure, unstructure
 
 _log = Logger()
 _T = TypeVar("_T")
+
+
+def _skipped(kind: str, member: str, count: int) -> None:
+    _log.warn("{count} items of {kind}.{member} do not fit, and were left out", count=count, kind=kind, member=member)
+
+
+on_skipped(_skipped)  # the protocol lets bad items of some lists pass; that they were there should be known (B54)
 
 
 def decode(params: object, kind: type[_T]) -> _T:
@@ -90,11 +97,27 @@ class Connection:
         @return: an object of the schema, in a Deferred that cancels the request when it is cancelled.
         @raise TypeError: when C{request} is no request of the protocol.
         """
+        call = self.prepare(request, wait=wait, wait_timeout=wait_timeout)
+        return self.publish(call, request, timeout=timeout)
+
+    def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
+        """
+        What L{call} returns, before anything is sent: for whom the answer must not come before he knows the call.
+
+        @raise TypeError: when C{request} is no request of the protocol.
+        """
         method = methods.for_params(type(request))
         if method is None or method.kind != "request":
             raise TypeError(f"{type(request).__name__} is no request of the protocol")
         call = self.peer.prepare(method.name, wait=wait, wait_timeout=wait_timeout)
         call.addCallback(self._result, method)
+        return call
+
+    def publish(self, call: Call[Any], request: object, *, timeout: float | None = None) -> Call[Any]:
+        """
+        Send C{request}, which L{prepare} made C{call} for.
+        """
+        call.nobody_listens()
         return self.peer.publish(call, unstructure(request), timeout=timeout)
 
     def _result(self, result: object, method: methods.Method) -> object:
@@ -188,7 +211,7 @@ class Connection:
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
-        method = methods.get(request.method)
+        method = methods.get(request.method, "request")
         params = request.params if method is None else decode(request.params, method.params)
         if gate is None:
             return self._answer(handler, params, method)
@@ -202,7 +225,7 @@ class Connection:
         if handler is None:
             _log.debug("nobody handles the notification {method}", method=notification.method)
             return None
-        method = methods.get(notification.method)
+        method = methods.get(notification.method, "notification")
         params: object = notification.params
         if method is not None:
             try:

@@ -36,7 +36,7 @@ class PromptContext:
         self.connection = connection
         self.request = request
         self._turn = turn
-        self._outstanding: set[Call[Any]] = set()
+        self._outstanding: dict[Call[Any], None] = {}  # in the order of asking
 
     @property
     def session_id(self) -> str:
@@ -89,10 +89,14 @@ class PromptContext:
 
     def cancel_outstanding(self) -> None:
         """
-        Cancel the requests to the client that this turn has sent and that are unanswered, each once (X9).
+        Cancel the requests to the client that this turn has sent and that are unanswered, each once (X9).  Those that
+        were detached go on: nobody waits for them.
         """
         for call in list(self._outstanding):
-            call.cancel()
+            if call.pending.call is None:
+                self._outstanding.pop(call, None)
+            else:
+                call.cancel()
 
     # ---- updates
 
@@ -138,11 +142,12 @@ class PromptContext:
 
     def _track(self, call: Call[Any]) -> Call[Any]:
         def settled(result: Any) -> Any:
-            self._outstanding.discard(call)
+            self._outstanding.pop(call, None)
             return result
 
-        self._outstanding.add(call)
+        self._outstanding[call] = None
         call.addBoth(settled)
+        call.nobody_listens()
         return call
 
     def request_permission(

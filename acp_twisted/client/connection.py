@@ -59,7 +59,7 @@ class ClientConnection(Connection):
         self._initialized = False
         self._sessions: dict[str, ClientSession] = {}
         self._cancelling: set[str] = set()
-        self._permissions: dict[str, set[IncomingRequest]] = {}
+        self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
         self._opening = 0
         self._early: deque[v1.SessionNotification] = deque(maxlen=self.limits.max_early_updates)
 
@@ -78,9 +78,9 @@ class ClientConnection(Connection):
             client_info=self.client.info,
             meta=meta,
         )
-        call = super().call(request, timeout=timeout)
+        call = super().prepare(request)
         call.addCallbacks(self._agreed, _not_started)
-        return call
+        return self.publish(call, request, timeout=timeout)
 
     def _agreed(self, response: v1.InitializeResponse) -> v1.InitializeResponse:
         if response.protocol_version != PROTOCOL_VERSION:
@@ -107,13 +107,22 @@ class ClientConnection(Connection):
         @param stop: cancels the request when it is given; the peer's answer still comes.
         @raise NotInitialized: before L{initialize} was answered.
         """
-        if not self._initialized:
-            raise NotInitialized()
         call = super().call(request, timeout=timeout, wait=wait, wait_timeout=wait_timeout)
         if stop is not None and not call.called:
             detach = stop.attach(call.cancel_handle().cancel)
             call.addBoth(_passing, detach)
+            call.nobody_listens()
         return call
+
+    def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
+        """
+        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}.
+
+        @raise NotInitialized: before L{initialize} was answered.
+        """
+        if not self._initialized:
+            raise NotInitialized()
+        return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
 
     # ---- what the client asks
 
@@ -155,10 +164,10 @@ class ClientConnection(Connection):
             additional_directories=list(additional_directories),
             meta=meta,
         )
-        call = self.call(request, timeout=timeout)
+        call = self.prepare(request)
         self._opening += 1
         call.addBoth(self._opened)
-        return call
+        return self.publish(call, request, timeout=timeout)
 
     def _opened(self, result: Any) -> Any:
         """
@@ -222,7 +231,7 @@ class ClientConnection(Connection):
         return self._reopen(session_id, request, timeout)
 
     def _reopen(self, session_id: str, request: object, timeout: float | None) -> Call[ClientSession]:
-        call = self.call(request, timeout=timeout)
+        call = self.prepare(request)
         known = session_id in self._sessions
         session = self._session(session_id)
 
@@ -236,7 +245,7 @@ class ClientConnection(Connection):
             return failure
 
         call.addCallbacks(opened, refused)
-        return call
+        return self.publish(call, request, timeout=timeout)
 
     def _session(self, session_id: str) -> ClientSession:
         session = self._sessions.get(session_id)
@@ -274,6 +283,7 @@ class ClientConnection(Connection):
             return response
 
         call.addCallback(forget)
+        call.nobody_listens()
         return call
 
     def set_config_option(
@@ -312,13 +322,18 @@ class ClientConnection(Connection):
         (B16).  As long as the turn is unanswered, later permission requests of it are answered so too (B17).
         """
         session = self._sessions.get(session_id)
-        self.notify(v1.CancelNotification(session_id=session_id))
-        if session is not None and session.turn is not None:
-            session.turn.cancel_sent = True
+        turn = None if session is None else session.turn
+        # All that is this turn's is taken down first, for sending may bring its answer, and another turn.
+        open_requests = self._permissions.pop(session_id, {})
+        if turn is not None:
+            turn.cancel_sent = True
             self._cancelling.add(session_id)
-        for request in self._permissions.pop(session_id, set()):
+        self.notify(v1.CancelNotification(session_id=session_id))
+        for request in open_requests:
             request.respond(_CANCELLED)
-            request.stop("session/cancel")
+        for request in open_requests:
+            with _log.failuresHandled("a permission handler's cancellation failed"):
+                request.stop("session/cancel")
 
     def turn_ended(self, session_id: str) -> None:
         """
@@ -340,13 +355,13 @@ class ClientConnection(Connection):
         result = super().handle_request(request, gate)
         if not isinstance(result, Deferred) or not isinstance(session_id, str):
             return result
-        self._permissions.setdefault(session_id, set()).add(request)
+        self._permissions.setdefault(session_id, {})[request] = None
         return result.addBoth(self._permission_over, session_id, request)
 
     def _permission_over(self, result: Any, session_id: str, request: IncomingRequest) -> Any:
         waiting = self._permissions.get(session_id)
         if waiting is not None:
-            waiting.discard(request)
+            waiting.pop(request, None)
             if not waiting:
                 del self._permissions[session_id]
         return result

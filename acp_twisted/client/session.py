@@ -58,9 +58,11 @@ class PromptTurn:
     def cancel(self) -> None:
         """
         Send C{session/cancel}, once, while the turn is unanswered.  Its open permission requests are answered
-        C{cancelled} (V1C3); its updates and its answer still come.
+        C{cancelled} (V1C3); its updates and its answer still come.  Nothing is sent once the answer has arrived, though
+        it may have to wait for the updates before it.
         """
-        if not self.answered and not self.cancel_sent:
+        if self.response.pending.live and not self.cancel_sent:
+            self.cancel_sent = True
             self._session.connection.cancel(self._session.session_id)
 
     async def updates(self) -> AsyncIterator[v1.SessionUpdate]:
@@ -69,19 +71,24 @@ class PromptTurn:
 
         @raise LimitExceeded: when more than C{Limits.max_turn_updates} passed before anybody read.
         """
-        self._read = True
         if self._missed:
             raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
-        while True:
-            while self._updates:
-                update = self._updates.popleft()
-                if self._room is not None and len(self._updates) <= self._limit // 2:
-                    self._make_room()
-                yield update
-            if self.ended:
-                return
-            self._arrival = Deferred()
-            await self._arrival
+        self._read = True
+        try:
+            while True:
+                while self._updates:
+                    update = self._updates.popleft()
+                    if self._room is not None and len(self._updates) <= self._limit // 2:
+                        self._make_room()
+                    yield update
+                if self.ended:
+                    return
+                self._arrival = Deferred()
+                await self._arrival
+        finally:
+            # A reader that leaves early must not hold up the answer, which comes behind the updates.
+            self._read = False
+            self._make_room()
 
     def put(self, update: v1.SessionUpdate) -> Deferred[object] | None:
         """
@@ -166,16 +173,19 @@ class ClientSession:
         turn = self._turn = PromptTurn(self)
         # Whatever was received before belongs to no turn, and what comes from now on to this one.
         request = v1.PromptRequest(session_id=self.session_id, prompt=blocks, meta=meta)
+        seconds = self.connection.client.prompt_timeout if timeout is None else timeout
         try:
-            turn.response = self.connection.send_prompt(request, timeout)
+            turn.response = self.connection.prepare(request)
+            turn.response.addBoth(self._answered, turn)
+            self.connection.publish(turn.response, request, timeout=seconds)
         except Exception:
             self._turn = None
             raise
-        turn.response.addBoth(self._answered, turn)
         turn.response.afterwards(turn.end)
         if stop is not None and not turn.answered:
             detach = stop.attach(turn.cancel)
             turn.response.addBoth(_after, detach)
+            turn.response.nobody_listens()
         return turn
 
     def _answered(self, result: Any, turn: PromptTurn) -> Any:

@@ -29,17 +29,30 @@ _CALLBACKS = "_callbacks" if hasattr(Deferred(), "_callbacks") else "callbacks"
 class Unheeded(Deferred[_T]):
     """
     A Deferred that may fail without anybody listening.  A program that sends something, looks at no outcome and is
-    refused, or loses the link, finds no "Unhandled error in Deferred" in its log (B77).  Where there is a callback, or
-    the Deferred was returned from one, or the error is none of ours, it is like any other.
+    refused, or loses the link, finds no "Unhandled error in Deferred" in its log (B77).  Where there is a callback of
+    the program's, or the Deferred was returned from one, or the error is none of ours, it is like any other.
     """
+
+    _own = 0
+    _unheard = False
 
     def errback(self, fail: Failure | BaseException | None = None) -> None:
         """
         As L{Deferred.errback}.
         """
-        unheard = isinstance(fail, AcpError) and not getattr(self, _CALLBACKS)
+        self._unheard = isinstance(fail, AcpError) and len(getattr(self, _CALLBACKS)) == self._own
         super().errback(fail)
-        if unheard and self._debugInfo is not None:
+        self._hush()
+
+    def nobody_listens(self) -> None:
+        """
+        The callbacks so far are the library's own.
+        """
+        self._own = len(getattr(self, _CALLBACKS))
+        self._hush()
+
+    def _hush(self) -> None:
+        if self._unheard and self._debugInfo is not None:
             self._debugInfo.failResult = None
 
 
