@@ -91,7 +91,12 @@ class AgentConnection(Connection):
         """
         if notification.method != "session/cancel":
             return False
-        self._cancel(decode(notification.params, v1.CancelNotification))
+        try:
+            notice = decode(notification.params, v1.CancelNotification)
+        except InvalidParams as error:
+            _log.warn("session/cancel is malformed: {errors}", errors=error.data)
+        else:
+            self._cancel(notice)
         return True
 
     def handle_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
@@ -106,7 +111,7 @@ class AgentConnection(Connection):
             raise InvalidRequest("initialize comes first", {"method": name})
         if special is not None:
             return special(request, gate)
-        method = methods.get(name)
+        method = methods.get(name, "request")
         if method is not None and method.session_keyed:
             self._known_session(request.params)
         return super().handle_request(request, gate)
@@ -181,7 +186,8 @@ class AgentConnection(Connection):
         def answer(response: object) -> object:
             encoded = encode_result(response, methods.require("session/new"))
             assert isinstance(response, v1.NewSessionResponse)
-            self._add_session(response.session_id)
+            if not request.answered:  # else the client gave it up, and will never know of the session
+                self._add_session(response.session_id)
             return encoded
 
         return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
@@ -200,7 +206,8 @@ class AgentConnection(Connection):
 
         def answer(response: object) -> object:
             encoded = encode_result(response, method)
-            self._add_session(params.session_id)
+            if not request.answered:
+                self._add_session(params.session_id)
             return encoded
 
         return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
@@ -218,17 +225,34 @@ class AgentConnection(Connection):
         if request.method == "session/close":
             self._known_session(request.params)
         session = self._sessions.get(params.session_id)
-        notice = v1.CancelNotification(session_id=params.session_id)
-        closed = succeed(None) if session is None else session.close(notice)
+        answer = partial(encode_result, method=method)
 
-        def close(_: object) -> object:
-            # Gone whatever the handler makes of it: its turns are over, and it takes no more prompts.
-            if self._sessions.get(params.session_id) is session:
-                self._sessions.pop(params.session_id, None)
-            answer = partial(encode_result, method=method)
-            return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+        def close() -> object:
+            # A session/load that came before this may have opened it again.
+            again = self._sessions.get(params.session_id)
+            return _then(self._end_session(again), lambda _: _then(outcome(handler(params, self)), answer))
 
-        return closed.addCallback(close)
+        return self._end_session(session).addCallback(lambda _: _after(gate, close))
+
+    def _end_session(self, session: PromptSession | None) -> Deferred[None]:
+        """
+        Cancel the session's turn, and forget the session once that is answered: whatever becomes of the request that
+        asked for it, it takes no more prompts.
+
+        @return: fires when it is forgotten.  Cancelling this only stops the waiting.
+        """
+        if session is None:
+            return succeed(None)
+        ended: Deferred[None] = Deferred()
+
+        def gone(_: object) -> None:
+            if self._sessions.get(session.session_id) is session:
+                del self._sessions[session.session_id]
+            if not ended.called:
+                ended.callback(None)
+
+        session.close(v1.CancelNotification(session_id=session.session_id)).addCallback(gone)
+        return ended
 
     # ---- turns
 
