@@ -22,7 +22,7 @@ def token() -> CancellationToken:
 
 
 def test_token_is_set_once_and_stays_set(token: CancellationToken) -> None:
-    """Polling says whether, and the triggers say by what, in their order."""
+    """Polling says whether, and the triggers say by what, in their order (J29, J22, P4)."""
     assert not token.cancelled
     assert token.triggers == ()
     token.cancel("session/cancel")
@@ -32,7 +32,7 @@ def test_token_is_set_once_and_stays_set(token: CancellationToken) -> None:
 
 
 def test_callbacks_run_once_in_order_inside_the_cancellation(token: CancellationToken) -> None:
-    """Each is called in the delivery, in the order of registration, and never again."""
+    """Each is called in the delivery, in the order of registration, and never again (J23, P4)."""
     seen: list[object] = []
     token.on_cancel(lambda: seen.append(("first", token.cancelled)))
     token.on_cancel(lambda: seen.append("second"))
@@ -43,7 +43,7 @@ def test_callbacks_run_once_in_order_inside_the_cancellation(token: Cancellation
 
 
 def test_callback_that_comes_late_is_called_now(token: CancellationToken) -> None:
-    """A registration after the cancellation is not too late (C18)."""
+    """A registration after the cancellation is not too late (C18, J23, JT30)."""
     token.cancel("a")
     seen: list[str] = []
     token.on_cancel(lambda: seen.append("now"))
@@ -59,7 +59,7 @@ def test_callback_registered_by_a_callback_is_called(token: CancellationToken) -
 
 
 def test_failing_callback_stops_nobody(token: CancellationToken, logged_errors: list[Any]) -> None:
-    """What a callback raises is logged, and the others are called; early or late (rule 7)."""
+    """What a callback raises is logged, and the others are called; early or late (rule 7, J23)."""
     seen: list[str] = []
     token.on_cancel(lambda: 1 // 0)
     token.on_cancel(lambda: seen.append("called"))
@@ -90,7 +90,7 @@ def test_registration_can_be_taken_back(token: CancellationToken) -> None:
 
 
 def test_when_cancelled_fires_for_each_who_waits(token: CancellationToken) -> None:
-    """Everybody has a Deferred of his own; it fires with nothing, at once where it has happened."""
+    """Everybody has a Deferred of his own; it fires with nothing, at once where it has happened (J24, C18)."""
     first, second = token.when_cancelled(), token.when_cancelled()
     assert first is not second
     no_result(first)
@@ -129,7 +129,7 @@ def test_when_cancelled_that_never_comes_makes_no_noise(token: CancellationToken
 
 
 def test_work_that_finishes_first_is_its_own_result(token: CancellationToken) -> None:
-    """run_until_cancelled yields the work's result or failure, and then a cancellation comes too late."""
+    """run_until_cancelled yields the work's result or failure, and then a cancellation comes too late (J24)."""
     work: Deferred[str] = Deferred()
     outcome = token.run_until_cancelled(work)
     failing: Deferred[str] = Deferred()
@@ -148,7 +148,7 @@ def test_work_that_has_finished_is_its_own_result(token: CancellationToken) -> N
 
 
 def test_cancellation_ends_the_work_with_the_standard_error(token: CancellationToken) -> None:
-    """The work is cancelled, and the caller sees -32800 and nothing else (C20, C21)."""
+    """The work is cancelled, and the caller sees -32800 and nothing else (C20, C21, J24)."""
     cancelled: list[str] = []
     outcome: Deferred[None] = token.run_until_cancelled(Deferred(lambda _: cancelled.append("work")))
     token.cancel("a")

@@ -141,7 +141,7 @@ def test_failing_handler_is_followed_by_the_next(wire: Wire, logged_errors: list
 
 
 def test_response_comes_after_the_updates_before_it(wire: Wire, updates: Updates) -> None:
-    """A prompt's caller goes on when its updates have been handled, not before (B28)."""
+    """A prompt's caller goes on when its updates have been handled, not before (B28, J31)."""
     call = wire.peer.call("prompt", {"sessionId": "s"})
     update(wire, 1)
     update(wire, 2)

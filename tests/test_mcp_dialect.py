@@ -23,7 +23,7 @@ def wire() -> Wire:
 
 
 def test_cancellation_is_mcps_notification_with_a_reason(wire: Wire) -> None:
-    """It names the request, and why, where somebody said so."""
+    """It names the request, and why, where somebody said so (M1, M4)."""
     call = wire.peer.call("tools/call")
     call.cancel("User requested cancellation")
     failure(call, RequestCancelled)
@@ -37,7 +37,7 @@ def test_cancellation_is_mcps_notification_with_a_reason(wire: Wire) -> None:
 
 
 def test_reason_is_optional(wire: Wire) -> None:
-    """Without a reason there is no member for it."""
+    """Without a reason there is no member for it (M4)."""
     call = wire.peer.call("tools/call")
     call.cancel()
     failure(call, RequestCancelled)
@@ -45,7 +45,7 @@ def test_reason_is_optional(wire: Wire) -> None:
 
 
 def test_initialize_is_never_cancelled(wire: Wire) -> None:
-    """The caller of initialize may give up, by any way; the server is not told."""
+    """The caller of initialize may give up, by any way; the server is not told (M31)."""
     calls = [wire.peer.call("initialize", timeout=5) for _ in range(3)]
     calls[0].cancel("x")
     calls[1].cancel_handle().cancel()
@@ -59,7 +59,7 @@ def test_initialize_is_never_cancelled(wire: Wire) -> None:
 
 
 def test_only_requests_of_ours_that_are_in_progress_are_cancelled(wire: Wire) -> None:
-    """Nothing is sent for what is answered (behaviour 1)."""
+    """Nothing is sent for what is answered (behaviour 1, M15, M16)."""
     call = wire.peer.call("tools/call")
     handle = call.cancel_handle()
     wire.result(1, "r")
@@ -69,7 +69,7 @@ def test_only_requests_of_ours_that_are_in_progress_are_cancelled(wire: Wire) ->
 
 
 def test_cancelled_request_is_stopped_and_not_answered(wire: Wire) -> None:
-    """The work is stopped, its resources are freed, and no response is sent (behaviour 3)."""
+    """The work is stopped, its resources are freed, and no response is sent (behaviour 3, M18, M19, M20)."""
     stopped: list[str] = []
     wire.router.requests["m"] = lambda _: Deferred(lambda _: stopped.append("work"))
     wire.request("123", "m")
@@ -81,7 +81,7 @@ def test_cancelled_request_is_stopped_and_not_answered(wire: Wire) -> None:
 
 
 def test_handler_that_answers_its_cancellation_is_not_heard(wire: Wire) -> None:
-    """Neither a partial result nor a late one is sent."""
+    """Neither a partial result nor a late one is sent (M20, M25)."""
     taken: list[IncomingRequest] = []
 
     def handler(request: IncomingRequest) -> object:
@@ -97,7 +97,7 @@ def test_handler_that_answers_its_cancellation_is_not_heard(wire: Wire) -> None:
 
 
 def test_id_of_a_cancelled_request_may_be_used_again(wire: Wire) -> None:
-    """Though it was never answered, it is over."""
+    """Though it was never answered, it is over (M19)."""
     wire.request(1, "slow")
     wire.cancel(1)
     wire.router.requests["m"] = lambda _: "r"
@@ -126,7 +126,7 @@ def test_shutdown_still_answers(wire: Wire) -> None:
 
 @pytest.mark.parametrize("params", [None, {}, {"requestId": 2}, {"requestId": "1"}, {"requestId": None}, [1]])
 def test_invalid_cancellations_are_ignored(wire: Wire, params: object) -> None:
-    """Unknown ids and malformed notifications do nothing, and nobody is told (error handling)."""
+    """Unknown ids and malformed notifications do nothing, and nobody is told (error handling) (M28, M30)."""
     work: Deferred[str] = Deferred()
     wire.router.requests["m"] = lambda _: work
     wire.request(1, "m")
@@ -136,7 +136,7 @@ def test_invalid_cancellations_are_ignored(wire: Wire, params: object) -> None:
 
 
 def test_cancellation_after_the_answer_is_ignored(wire: Wire) -> None:
-    """A race that both sides must bear (timing considerations)."""
+    """A race that both sides must bear (timing considerations) (M25, M29)."""
     wire.router.requests["m"] = lambda _: "r"
     wire.request(1, "m")
     wire.cancel(1)
@@ -144,7 +144,7 @@ def test_cancellation_after_the_answer_is_ignored(wire: Wire) -> None:
 
 
 def test_peers_initialize_is_not_cancelled(wire: Wire) -> None:
-    """A request that can't be cancelled goes on, whatever the client sends (behaviour 4)."""
+    """A request that can't be cancelled goes on, whatever the client sends (behaviour 4, M23, M31)."""
     work: Deferred[str] = Deferred()
     wire.router.requests["initialize"] = lambda _: work
     wire.request(1, "initialize")
@@ -154,7 +154,7 @@ def test_peers_initialize_is_not_cancelled(wire: Wire) -> None:
 
 
 def test_late_answer_to_a_cancelled_request_is_ignored(wire: Wire) -> None:
-    """The race again, from the other side (behaviour 5)."""
+    """The race again, from the other side (behaviour 5, M24, M25)."""
     call = wire.peer.call("tools/call")
     call.cancel()
     failure(call, RequestCancelled)
@@ -170,7 +170,7 @@ def test_acps_cancellation_means_nothing_here(wire: Wire) -> None:
 
 
 def test_timeout_cancels_and_stops_waiting(wire: Wire) -> None:
-    """Every request has a timeout, of its own if wanted, and it cancels (timeouts)."""
+    """Every request has a timeout, of its own if wanted, and it cancels (timeouts) (M9, M12)."""
     call = wire.peer.call("tools/call", timeout=5)
     wire.clock.advance(5)
     failure(call, RequestTimedOut)
@@ -178,7 +178,7 @@ def test_timeout_cancels_and_stops_waiting(wire: Wire) -> None:
 
 
 def test_progress_starts_the_timeout_anew(wire: Wire) -> None:
-    """A server that shows progress is given more time."""
+    """A server that shows progress is given more time (M13)."""
     call = wire.peer.call("tools/call", timeout=10)
     for _ in range(5):
         wire.clock.advance(9)
@@ -189,7 +189,7 @@ def test_progress_starts_the_timeout_anew(wire: Wire) -> None:
 
 
 def test_progress_never_goes_beyond_the_maximum(wire: Wire) -> None:
-    """A server that only ever shows progress is cut all the same."""
+    """A server that only ever shows progress is cut all the same (M14)."""
     call = wire.peer.call("tools/call", timeout=10, max_timeout=25)
     for _ in range(3):
         wire.clock.advance(8)
@@ -203,7 +203,7 @@ def test_progress_never_goes_beyond_the_maximum(wire: Wire) -> None:
 
 
 def test_maximum_alone_is_a_timeout(wire: Wire) -> None:
-    """A maximum without a timeout is not stretched by anything."""
+    """A maximum without a timeout is not stretched by anything (M12, M14)."""
     call = wire.peer.call("tools/call", timeout=0, max_timeout=25)
     wire.clock.advance(20)
     call.progressed()
@@ -212,7 +212,7 @@ def test_maximum_alone_is_a_timeout(wire: Wire) -> None:
 
 
 def test_maximum_below_the_timeout_counts(wire: Wire) -> None:
-    """The shorter of the two ends the request."""
+    """The shorter of the two ends the request (M12)."""
     call = wire.peer.call("tools/call", timeout=60, max_timeout=5)
     wire.clock.advance(5)
     failure(call, RequestTimedOut)
@@ -230,7 +230,7 @@ def test_progress_of_a_request_without_a_timeout_does_nothing(wire: Wire) -> Non
 
 
 def test_reasons_are_logged_on_both_sides(wire: Wire) -> None:
-    """The page wants reasons in the log, for debugging; a long one is cut."""
+    """The page wants reasons in the log, for debugging; a long one is cut (M26)."""
     with capturedLogs() as events:
         call = wire.peer.call("tools/call")
         call.cancel("the user went home")

@@ -404,7 +404,7 @@ def test_no_request_is_started_from_a_remainder(wire: Wire) -> None:
 
 
 def test_cancelled_request_is_answered_at_once_and_its_handler_stopped(wire: Wire) -> None:
-    """The work is cancelled and the answer is -32800, in the delivery of the cancellation (X3, X5, B18)."""
+    """The work is cancelled and the answer is -32800, in the delivery of the cancellation (X3, X5, B18, P4)."""
     slow = wire.router.requests["m"] = Slow()
     wire.request(9, "m")
     wire.cancel(9)
@@ -415,7 +415,7 @@ def test_cancelled_request_is_answered_at_once_and_its_handler_stopped(wire: Wir
 
 
 def test_late_outcome_of_a_cancelled_handler_is_dropped(wire: Wire, logged_errors: list[Any]) -> None:
-    """A handler that swallows its cancellation and ends later, well or badly, changes nothing (rule 1, X10)."""
+    """A handler that swallows its cancellation and ends later, well or badly, changes nothing (rule 1, X10, JR11)."""
     endings: list[Deferred[object]] = [Deferred(), Deferred()]
 
     async def stubborn(request: IncomingRequest) -> object:
@@ -435,7 +435,7 @@ def test_late_outcome_of_a_cancelled_handler_is_dropped(wire: Wire, logged_error
 
 
 def test_partial_result_from_a_cancelled_handler_counts(wire: Wire) -> None:
-    """What the handler answers from within its cancellation is the answer (X5, X12)."""
+    """What the handler answers from within its cancellation is the answer (X5, X12, A6, R25)."""
 
     async def graceful(_: IncomingRequest) -> object:
         try:
@@ -450,7 +450,7 @@ def test_partial_result_from_a_cancelled_handler_counts(wire: Wire) -> None:
 
 
 def test_answer_from_a_cancellation_callback_counts(wire: Wire) -> None:
-    """So does what a callback of the token answers."""
+    """So does what a callback of the token answers (A6, R25)."""
 
     def handler(request: IncomingRequest) -> object:
         request.token.on_cancel(lambda: request.respond("from the callback"))
@@ -481,7 +481,7 @@ def test_cancel_in_the_same_chunk_finds_its_request(wire: Wire) -> None:
 
 
 def test_token_is_set_before_any_later_message_is_looked_at(wire: Wire) -> None:
-    """Whoever runs after the cancellation sees it (rule 3): here a request that follows it asks the token."""
+    """Whoever runs after the cancellation sees it (rule 3): here a request that follows it asks the token (P4)."""
     taken: list[IncomingRequest] = []
 
     def take(request: IncomingRequest) -> object:
@@ -543,7 +543,7 @@ def test_raising_canceller_of_a_handler_is_contained(wire: Wire, logged_errors: 
 
 @pytest.mark.parametrize("other", ["9", 999, None, True, 9.0, [9], {"id": 9}, "$9"])
 def test_cancel_of_another_id_does_nothing(wire: Wire, other: object) -> None:
-    """An unknown id, a null one, and what is no id cancel nothing and are not answered (B18, X10, C1, C25)."""
+    """An unknown id, a null one, and what is no id cancel nothing and are not answered (B18, X10, C1, C25, JR9)."""
     slow = wire.router.requests["m"] = Slow()
     wire.request(9, "m")
     wire.cancel(other)
@@ -598,7 +598,7 @@ def test_ids_of_the_two_directions_are_apart(wire: Wire) -> None:
 
 
 def test_integer_ids_of_any_width(wire: Wire) -> None:
-    """An id beyond 32 and 53 bits is found by its cancellation (CancelRequestTest, integer width)."""
+    """An id beyond 32 and 53 bits is found by its cancellation (CancelRequestTest, integer width) (JR9)."""
     wire.router.requests["m"] = Slow()
     for request_id in (2**31, 2**53 + 1, 2**63 - 1, -(2**63)):
         wire.request(request_id, "m")
@@ -608,7 +608,10 @@ def test_integer_ids_of_any_width(wire: Wire) -> None:
 
 
 def test_cancellation_may_still_be_watched(wire: Wire) -> None:
-    """A router sees the cancellation after its effect; what it does with it neither replaces nor repeats that (C19)."""
+    """
+    A router sees the cancellation after its effect; what it does with it neither replaces nor repeats that (C19,
+    R30).
+    """
     slow = wire.router.requests["m"] = Slow()
     order: list[bool] = []
     wire.router.notifications["$/cancel_request"] = lambda _: order.append(slow.requests[0].token.cancelled)
@@ -654,7 +657,10 @@ def test_nested_request_is_cancelled_with_its_handler(wire: Wire) -> None:
 
 
 def test_request_that_waits_for_its_lane_is_cancelled_without_its_handler(wire: Wire) -> None:
-    """A request held behind a notification is answered -32800, and its handler never runs (java-sdk section 4, B03)."""
+    """
+    A request held behind a notification is answered -32800, and its handler never runs (java-sdk section 4, B03,
+    JR8).
+    """
     notification: Deferred[None] = Deferred()
     wire.router.notifications["n"] = lambda _: notification
     slow = wire.router.requests["m"] = Slow()

@@ -33,7 +33,7 @@ def wire() -> Wire:
 
 
 def test_loss_fails_every_pending_call_once(wire: Wire) -> None:
-    """No call is left waiting, and each is told why (P5, B63)."""
+    """No call is left waiting, and each is told why (P5, B63, JR13)."""
     calls = [wire.peer.call("m") for _ in range(3)]
     reason = ConnectionResetError("reset")
     wire.lose(reason)
@@ -45,7 +45,7 @@ def test_loss_fails_every_pending_call_once(wire: Wire) -> None:
 
 
 def test_reason_of_the_transport_is_kept(wire: Wire) -> None:
-    """A transport that knows more (an exit code, say) gives the error itself."""
+    """A transport that knows more (an exit code, say) gives the error itself (JR13)."""
     call = wire.peer.call("m")
     lost = AcpConnectionError("the agent exited", exit_code=3, stderr_tail="oops")
     wire.lose(lost)
@@ -54,7 +54,7 @@ def test_reason_of_the_transport_is_kept(wire: Wire) -> None:
 
 
 def test_calls_after_the_loss_fail_at_once(wire: Wire) -> None:
-    """Nothing is asked of a link that is gone, and nothing hangs (B63)."""
+    """Nothing is asked of a link that is gone, and nothing hangs (B63, JR13)."""
     wire.lose()
     failure(wire.peer.call("m"), AcpConnectionError)
     failure(wire.peer.notify("n"), AcpConnectionError)
@@ -234,7 +234,9 @@ def test_end_of_input_with_nothing_open_closes(wire: Wire) -> None:
 
 
 def test_end_of_input_is_no_cancellation_until_the_drain_is_over(wire: Wire) -> None:
-    """A handler has the drain timeout to finish; then it is cancelled, answered -32800, and the link closed (B64)."""
+    """
+    A handler has the drain timeout to finish; then it is cancelled, answered -32800, and the link closed (B64, JT18).
+    """
     wire.request(1, "slow")
     wire.peer.input_ended()
     wire.clock.advance(59.9)
@@ -273,7 +275,7 @@ def test_drain_ends_even_for_one_who_took_a_request_and_forgot_it(wire: Wire) ->
 
 
 def test_shutdown_cancels_answers_and_closes_in_this_order(wire: Wire) -> None:
-    """In good order: nested cancellations, answers, then the close; our own calls fail (B81, X7)."""
+    """In good order: nested cancellations, answers, then the close; our own calls fail (B81, X7, JR12)."""
 
     async def ask(_: IncomingRequest) -> object:
         return await wire.peer.call("theirs")
@@ -293,7 +295,7 @@ def test_shutdown_cancels_answers_and_closes_in_this_order(wire: Wire) -> None:
 
 
 def test_requests_during_a_shutdown_are_refused(wire: Wire) -> None:
-    """What still arrives is answered -32800, unseen by any handler."""
+    """What still arrives is answered -32800, unseen by any handler (JT16, JR12)."""
 
     def take(request: IncomingRequest) -> object:
         request.stop = lambda trigger: None

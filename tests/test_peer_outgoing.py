@@ -128,7 +128,7 @@ def test_no_other_id_answers_our_integer(wire: Wire, strange: object) -> None:
 
 
 def test_error_without_an_id_fails_no_call(wire: Wire) -> None:
-    """The peer's "I could not read that" names no request, so every request stays pending (B46)."""
+    """The peer's "I could not read that" names no request, so every request stays pending (B46, JR7)."""
     call = wire.peer.call("m")
     wire.error(None, -32700)
     no_result(call)
@@ -136,7 +136,7 @@ def test_error_without_an_id_fails_no_call(wire: Wire) -> None:
 
 
 def test_answer_to_nothing_is_dropped(wire: Wire) -> None:
-    """An orphaned or second answer is logged and dropped, and the link lives (B53)."""
+    """An orphaned or second answer is logged and dropped, and the link lives (B53, JR7)."""
     wire.result(999)
     call = wire.peer.call("m")
     wire.result(1, "first")
@@ -189,7 +189,7 @@ def test_remainder_of_the_input_may_be_an_answer(wire: Wire) -> None:
 
 
 def test_cancel_ends_the_caller_at_once_and_tells_the_peer_once(wire: Wire) -> None:
-    """Giving up sends one cancellation with the request's id, and ends the Deferred at once (C5, C6, P2, B20)."""
+    """Giving up sends one cancellation with the request's id, and ends the Deferred at once (C5, C6, P2, B20, X1)."""
     wire.peer.call("other")
     call = wire.peer.call("m")
     call.cancel()
@@ -207,7 +207,7 @@ def test_cancelled_is_a_cancelled_error_for_twisted(wire: Wire) -> None:
 
 
 def test_late_answer_is_dropped_quietly(wire: Wire, logged_errors: list[Any]) -> None:
-    """A peer that answers a cancelled request, twice even, disturbs nothing (C8, C28, B20, V1C5)."""
+    """A peer that answers a cancelled request, twice even, disturbs nothing (C8, C28, B20, V1C5, JR6, P2)."""
     call = wire.peer.call("m")
     call.cancel()
     failure(call, RequestCancelled)
@@ -219,7 +219,7 @@ def test_late_answer_is_dropped_quietly(wire: Wire, logged_errors: list[Any]) ->
 
 
 def test_only_so_many_cancelled_ids_are_remembered() -> None:
-    """What is known of cancelled requests is bounded, however many there are (rule 6)."""
+    """What is known of cancelled requests is bounded, however many there are (rule 6, JR6)."""
     wire = Wire(Limits(max_remembered_ids=2))
     for _ in range(5):
         call = wire.peer.call("m")
@@ -231,7 +231,7 @@ def test_only_so_many_cancelled_ids_are_remembered() -> None:
 
 
 def test_cancel_after_the_answer_sends_nothing(wire: Wire) -> None:
-    """An answered request is never cancelled, from the Deferred or a handle (C12, P1)."""
+    """An answered request is never cancelled, from the Deferred or a handle (C12, P1, JR3)."""
     call = wire.peer.call("m")
     handle = call.cancel_handle()
     wire.result(1, "r")
@@ -242,7 +242,9 @@ def test_cancel_after_the_answer_sends_nothing(wire: Wire) -> None:
 
 
 def test_cancel_reaches_what_a_callback_returned(wire: Wire) -> None:
-    """Once answered, cancelling goes to the Deferred that the caller's callback chained, as anywhere in Twisted."""
+    """
+    Once answered, cancelling goes to the Deferred that the caller's callback chained, as anywhere in Twisted (R16).
+    """
     inner: Deferred[None] = Deferred()
     call = wire.peer.call("m").addCallback(lambda _: inner)
     wire.result(1)
@@ -253,7 +255,9 @@ def test_cancel_reaches_what_a_callback_returned(wire: Wire) -> None:
 
 
 def test_cancel_of_an_answer_that_waits_its_turn_sends_nothing(wire: Wire) -> None:
-    """The answer has come, but waits behind a notification: the caller ends, the peer is not told (C9-C11, C48)."""
+    """
+    The answer has come, but waits behind a notification: the caller ends, the peer is not told (C9-C11, C48, R22).
+    """
     slow: Deferred[None] = Deferred()
     wire.router.notifications["n"] = lambda _: slow
     call = wire.peer.call("m", {"sessionId": "s"})
@@ -269,7 +273,7 @@ def test_cancel_of_an_answer_that_waits_its_turn_sends_nothing(wire: Wire) -> No
 
 
 def test_handle_cancels_and_the_caller_gets_the_answer(wire: Wire) -> None:
-    """A handle asks; whatever the peer answers, a late result even, is the caller's (C5, X6)."""
+    """A handle asks; whatever the peer answers, a late result even, is the caller's (C5, X6, R5, A2)."""
     first, second = wire.peer.call("m"), wire.peer.call("m")
     first.cancel_handle().cancel()
     second.cancel_handle().cancel()
@@ -304,7 +308,7 @@ def test_dropped_handle_does_nothing(wire: Wire) -> None:
 
 
 def test_handle_before_publication_does_nothing_and_is_not_remembered(wire: Wire) -> None:
-    """Cancelling what is not sent yet sends nothing and uses nothing up (C49)."""
+    """Cancelling what is not sent yet sends nothing and uses nothing up (C49, R7, P1)."""
     call = wire.peer.prepare("m")
     handle = call.cancel_handle()
     handle.cancel()
@@ -319,7 +323,7 @@ def test_handle_before_publication_does_nothing_and_is_not_remembered(wire: Wire
 
 
 def test_prepared_call_that_was_cancelled_is_never_sent(wire: Wire) -> None:
-    """A Deferred cancelled before its request was sent ends, and nothing is ever written (rule 2)."""
+    """A Deferred cancelled before its request was sent ends, and nothing is ever written (rule 2, JR4)."""
     call = wire.peer.prepare("m")
     call.cancel()
     failure(call, RequestCancelled)
@@ -337,7 +341,7 @@ def test_published_before_anybody_listens(wire: Wire) -> None:
 
 
 def test_detached_request_is_not_cancelled(wire: Wire) -> None:
-    """Detaching gives up the answer alone: no cancellation, no timeout, and the Deferred stays silent (C7, P3)."""
+    """Detaching gives up the answer alone: no cancellation, no timeout, and the Deferred stays silent (C7, P3, R21)."""
     call = wire.peer.call("m", timeout=5)
     call.detach()
     assert wire.clock.getDelayedCalls() == []
@@ -350,7 +354,7 @@ def test_detached_request_is_not_cancelled(wire: Wire) -> None:
 
 
 def test_detached_request_can_still_be_cancelled_explicitly(wire: Wire) -> None:
-    """A handle kept from before works on, while the request is unanswered (the Rust page)."""
+    """A handle kept from before works on, while the request is unanswered (the Rust page) (R14)."""
     call = wire.peer.call("m")
     handle = call.cancel_handle()
     call.detach()
@@ -387,7 +391,7 @@ def test_detached_before_publication(wire: Wire) -> None:
 
 
 def test_waiting_call_gets_the_peers_answer(wire: Wire) -> None:
-    """With wait, a cancelled call ends with what the peer answers, not before (X6)."""
+    """With wait, a cancelled call ends with what the peer answers, not before (X6, R5)."""
     call = wire.peer.call("m", wait=True)
     call.cancel()
     call.cancel()
@@ -399,7 +403,10 @@ def test_waiting_call_gets_the_peers_answer(wire: Wire) -> None:
 
 
 def test_waiting_call_waits_no_longer_than_its_bound(wire: Wire) -> None:
-    """A peer that ignores the cancellation is waited for so long and no longer; its late answer is dropped (B10)."""
+    """
+    A peer that ignores the cancellation is waited for so long and no longer; its late answer is dropped (B10, A2,
+    X6).
+    """
     call = wire.peer.call("m", timeout=60, wait=True, wait_timeout=10)
     wire.clock.advance(30)
     call.cancel()
@@ -516,7 +523,7 @@ def test_answer_stops_the_timer(wire: Wire) -> None:
 
 
 def test_twisteds_own_timeout_cancels_once(wire: Wire) -> None:
-    """Deferred.addTimeout is a cancellation like any other (rule 2)."""
+    """Deferred.addTimeout is a cancellation like any other (rule 2, P2)."""
     call = wire.peer.call("m", timeout=0)
     call.addTimeout(3, wire.clock)
     wire.clock.advance(3)
@@ -526,7 +533,10 @@ def test_twisteds_own_timeout_cancels_once(wire: Wire) -> None:
 
 
 def test_time_spent_waiting_for_its_turn_counts(wire: Wire) -> None:
-    """An answer that is held behind a handler that never ends does not hold its caller for ever; it sends no cancel."""
+    """
+    An answer that is held behind a handler that never ends does not hold its caller for ever; it sends no cancel
+    (JR2).
+    """
     wire.router.notifications["n"] = lambda _: Deferred()
     call = wire.peer.call("m", {"sessionId": "s"})
     wire.notify("n", {"sessionId": "s"})
@@ -580,7 +590,7 @@ def test_nothing_is_asked_before_the_connection() -> None:
 
 
 def test_link_that_goes_while_a_request_is_sent(wire: Wire) -> None:
-    """A write that ends the link settles the call once, whatever it was that was written (B75, B79)."""
+    """A write that ends the link settles the call once, whatever it was that was written (B75, B79, JR3)."""
     wire.transport.on_send = lambda _: wire.lose()
     call = wire.peer.call("m")
     failure(call, AcpConnectionError)

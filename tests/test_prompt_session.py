@@ -206,7 +206,7 @@ def test_idle_prompt() -> None:
 
 
 def test_running_prompt() -> None:
-    """Running | session/prompt | the new one: -32600, no other effect | same (B14)."""
+    """Running | session/prompt | the new one: -32600, no other effect | same (B14, JT4)."""
     bench = Bench(duration=100)
     first = bench.prompt()
     refusal = bench.refused()
@@ -218,7 +218,7 @@ def test_running_prompt() -> None:
 
 
 def test_cancelling_prompt() -> None:
-    """Cancelling | session/prompt | the new one: -32600, no other effect | same (V1C11)."""
+    """Cancelling | session/prompt | the new one: -32600, no other effect | same (V1C11, JT4, JT22)."""
     bench = Bench()
     first = bench.prompt()
     bench.session.cancel()
@@ -231,7 +231,7 @@ def test_cancelling_prompt() -> None:
 
 
 def test_running_result(logs: list[LogEvent]) -> None:
-    """Running | handler result R | R | Idle."""
+    """Running | handler result R | R | Idle (JT1)."""
     bench = Bench(duration=100)
     handler = bench.prompt()
     result = end_turn({"a": 1})
@@ -245,7 +245,7 @@ def test_running_result(logs: list[LogEvent]) -> None:
 
 @pytest.mark.parametrize("start", [lambda turn: succeed(None), lambda turn: None])
 def test_running_no_result(start: Callable[[Turn], Any]) -> None:
-    """Running | handler result R | no result at all: -32603 | Idle."""
+    """Running | handler result R | no result at all: -32603 | Idle (JT3)."""
     bench = Bench()
     handler = bench.prompt(start=start)
     assert handler.answers == [Told(-32603, "The session/prompt handler produced no response", None)]
@@ -253,7 +253,7 @@ def test_running_no_result(start: Callable[[Turn], Any]) -> None:
 
 
 def test_running_failure_unexpected(logs: list[LogEvent]) -> None:
-    """Running | handler fails | -32603 "Internal error", nothing leaked, logged once | Idle."""
+    """Running | handler fails | -32603 "Internal error", nothing leaked, logged once | Idle (JT2)."""
     bench = Bench()
     handler = bench.prompt()
     handler.work.errback(ZeroDivisionError("secret"))
@@ -271,7 +271,10 @@ def test_running_failure_unexpected(logs: list[LogEvent]) -> None:
     ],
 )
 def test_running_failure_meant(error: Exception, answer: Told, logs: list[LogEvent]) -> None:
-    """Running | handler fails | its error's code; what is meant as an answer is not logged as an error | Idle."""
+    """
+    Running | handler fails | its error's code; what is meant as an answer is not logged as an error | Idle (JT2,
+    JT13, X7).
+    """
     bench = Bench()
     handler = bench.prompt()
     handler.work.errback(error)
@@ -316,7 +319,7 @@ def test_running_coroutine() -> None:
 
 
 def test_running_cancel() -> None:
-    """Running | session/cancel | - (token set, then the cancel handler; grace timer starts) | Cancelling (P8)."""
+    """Running | session/cancel | - (token set, then the cancel handler; grace timer starts) | Cancelling (P8, JT29)."""
     bench = Bench()
     handler = bench.prompt()
     turn = turn_of(handler)
@@ -330,7 +333,7 @@ def test_running_cancel() -> None:
 
 
 def test_cancelling_cancel() -> None:
-    """Cancelling | session/cancel again | - (cancel handler told; timer not restarted) | Cancelling."""
+    """Cancelling | session/cancel again | - (cancel handler told; timer not restarted) | Cancelling (JT19)."""
     bench = Bench()
     handler = bench.prompt()
     bench.session.cancel()
@@ -344,7 +347,7 @@ def test_cancelling_cancel() -> None:
 
 @pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "refusal", "cancelled"])
 def test_cancelling_result(reason: str) -> None:
-    """Cancelling | handler result R | stopReason cancelled, R's _meta kept | Idle (V1C5)."""
+    """Cancelling | handler result R | stopReason cancelled, R's _meta kept | Idle (V1C5, JT5, JT6)."""
     bench = Bench(duration=500)
     handler = bench.prompt()
     bench.session.cancel()
@@ -354,7 +357,7 @@ def test_cancelling_result(reason: str) -> None:
 
 
 def test_cancelling_no_result() -> None:
-    """Cancelling | handler result R | no result at all: stopReason cancelled as well | Idle."""
+    """Cancelling | handler result R | no result at all: stopReason cancelled as well | Idle (JT7)."""
     bench = Bench()
     handler = bench.prompt()
     bench.session.cancel()
@@ -364,7 +367,9 @@ def test_cancelling_no_result() -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError(), CancelledError(), AcpError(-32099, "no"), RequestCancelled()])
 def test_cancelling_failure(error: Exception, logs: list[LogEvent]) -> None:
-    """Cancelling | handler fails | stopReason cancelled | Idle: never an error (V1C6, B07), and none is logged."""
+    """
+    Cancelling | handler fails | stopReason cancelled | Idle: never an error (V1C6, B07), and none is logged (JT7).
+    """
     bench = Bench(duration=500)
     handler = bench.prompt()
     bench.session.cancel()
@@ -377,7 +382,9 @@ def test_cancelling_failure(error: Exception, logs: list[LogEvent]) -> None:
 
 @pytest.mark.parametrize("swallows", [False, True])
 def test_cancelling_grace_over(swallows: bool, logs: list[LogEvent]) -> None:
-    """Cancelling | grace period over | stopReason cancelled; handler cancelled, late result dropped | Idle (B10)."""
+    """
+    Cancelling | grace period over | stopReason cancelled; handler cancelled, late result dropped | Idle (B10, JT8).
+    """
     bench = Bench(duration=500)
     handler = bench.prompt(Handler(swallows=swallows))
     bench.session.cancel()
@@ -393,7 +400,9 @@ def test_cancelling_grace_over(swallows: bool, logs: list[LogEvent]) -> None:
 
 @pytest.mark.parametrize("swallows", [False, True])
 def test_running_duration_over(swallows: bool) -> None:
-    """Running | maxPromptDuration over | -32800, data {"maxPromptDuration": ISO-8601}; handler cancelled | Idle."""
+    """
+    Running | maxPromptDuration over | -32800, data {"maxPromptDuration": ISO-8601}; handler cancelled | Idle (JT9).
+    """
     bench = Bench(duration=600)
     handler = bench.prompt(Handler(swallows=swallows))
     bench.clock.advance(600)
@@ -406,7 +415,7 @@ def test_running_duration_over(swallows: bool) -> None:
 
 
 def test_cancelling_duration_over() -> None:
-    """Cancelling | maxPromptDuration over | stopReason cancelled; handler cancelled | Idle."""
+    """Cancelling | maxPromptDuration over | stopReason cancelled; handler cancelled | Idle (JT10)."""
     bench = Bench(grace=60, duration=100)
     handler = bench.prompt()
     bench.clock.advance(50)
@@ -419,7 +428,10 @@ def test_cancelling_duration_over() -> None:
 
 @pytest.mark.parametrize("swallows", [False, True])
 def test_running_cancel_request(swallows: bool) -> None:
-    """Running | $/cancel_request for the prompt | -32800 at once; handler cancelled, its result dropped | Idle (X5)."""
+    """
+    Running | $/cancel_request for the prompt | -32800 at once; handler cancelled, its result dropped | Idle (X5,
+    JT11, V1C13).
+    """
     bench = Bench(duration=100)
     handler = bench.prompt(Handler(swallows=swallows))
     bench.session.cancel_request(turn_of(handler))
@@ -431,7 +443,10 @@ def test_running_cancel_request(swallows: bool) -> None:
 
 
 def test_cancelling_cancel_request() -> None:
-    """Cancelling | $/cancel_request for the prompt | stopReason cancelled at once; handler cancelled | Idle (V1C13)."""
+    """
+    Cancelling | $/cancel_request for the prompt | stopReason cancelled at once; handler cancelled | Idle (V1C13,
+    JT12).
+    """
     bench = Bench(duration=100)
     handler = bench.prompt()
     bench.session.cancel()
@@ -441,7 +456,10 @@ def test_cancelling_cancel_request() -> None:
 
 
 def test_running_close() -> None:
-    """Running | session/close | as session/cancel; the close handler runs after the turn's answer | Closed (V1C10)."""
+    """
+    Running | session/close | as session/cancel; the close handler runs after the turn's answer | Closed (V1C10,
+    JT14).
+    """
     bench = Bench(duration=500)
     handler = bench.prompt()
     closed = bench.session.close(notice="close")
@@ -459,7 +477,7 @@ def test_running_close() -> None:
 
 
 def test_cancelling_close() -> None:
-    """Cancelling | session/close | as session/cancel again: the timer is not restarted | Closed."""
+    """Cancelling | session/close | as session/cancel again: the timer is not restarted | Closed (JT19)."""
     bench = Bench()
     handler = bench.prompt()
     bench.session.cancel()
@@ -512,7 +530,7 @@ def test_closing_connection_lost() -> None:
 
 
 def test_idle_close() -> None:
-    """Idle | session/close | - (cancel handler told, then the close handler runs) | Closed."""
+    """Idle | session/close | - (cancel handler told, then the close handler runs) | Closed (JT21)."""
     bench = Bench()
     closed = bench.session.close(notice=1)
     assert (bench.events, closed.called, bench.session.closed) == ([("session/close", 1)], True, True)
@@ -544,7 +562,7 @@ def test_close_waiter_gives_up_late(logs: list[LogEvent]) -> None:
 
 
 def test_running_shutdown() -> None:
-    """Running | agent or service shuts down | as $/cancel_request | Closed (X7)."""
+    """Running | agent or service shuts down | as $/cancel_request | Closed (X7, JT16)."""
     bench = Bench(duration=100)
     handler = bench.prompt()
     bench.session.shutdown()
@@ -555,7 +573,7 @@ def test_running_shutdown() -> None:
 
 
 def test_cancelling_shutdown() -> None:
-    """Cancelling | agent or service shuts down | as $/cancel_request: stopReason cancelled | Closed."""
+    """Cancelling | agent or service shuts down | as $/cancel_request: stopReason cancelled | Closed (JT16)."""
     bench = Bench(duration=100)
     handler = bench.prompt()
     bench.session.cancel()
@@ -632,7 +650,9 @@ def test_late_cancel_request_spares_the_next_turn() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_late_end_spares_the_next_turn(fails: bool, logs: list[LogEvent]) -> None:
-    """A handler that swallowed its cancellation and ends late neither answers nor releases a later turn (rule 4)."""
+    """
+    A handler that swallowed its cancellation and ends late neither answers nor releases a later turn (rule 4, JT34).
+    """
     bench = Bench()
     first = bench.prompt(Handler(swallows=True))
     bench.session.cancel_request(turn_of(first))
@@ -649,7 +669,7 @@ def test_late_end_spares_the_next_turn(fails: bool, logs: list[LogEvent]) -> Non
 
 
 def test_timers_spare_the_next_turn() -> None:
-    """The timers of a finished turn can't hit the next one, which has its own."""
+    """The timers of a finished turn can't hit the next one, which has its own (JT26)."""
     bench = Bench(grace=60, duration=100)
     first = bench.prompt()
     bench.session.cancel()
@@ -664,7 +684,7 @@ def test_timers_spare_the_next_turn() -> None:
 
 
 def test_never_ending_handler_is_replaced() -> None:
-    """A handler that never ends, cancelled or not, does not keep its session busy (B25)."""
+    """A handler that never ends, cancelled or not, does not keep its session busy (B25, J15)."""
     bench = Bench(grace=1)
     for _ in range(3):
         handler = bench.prompt(Handler(swallows=True))
@@ -675,7 +695,7 @@ def test_never_ending_handler_is_replaced() -> None:
 
 
 def test_both_timers_at_once() -> None:
-    """Grace and duration that end at the same moment give one answer."""
+    """Grace and duration that end at the same moment give one answer (J19)."""
     bench = Bench(grace=10, duration=10)
     handler = bench.prompt()
     bench.session.cancel()
@@ -684,7 +704,9 @@ def test_both_timers_at_once() -> None:
 
 
 def test_both_timers_off() -> None:
-    """With both timers off nothing is scheduled: a handler that never answers keeps its session busy for good."""
+    """
+    With both timers off nothing is scheduled: a handler that never answers keeps its session busy for good (JT23).
+    """
     bench = Bench(grace=0, duration=0)
     handler = bench.prompt()
     bench.session.cancel()
@@ -697,7 +719,7 @@ def test_both_timers_off() -> None:
 
 
 def test_grace_off() -> None:
-    """With the grace period off only the duration forces an answer."""
+    """With the grace period off only the duration forces an answer (JT24)."""
     bench = Bench(grace=0, duration=100)
     handler = bench.prompt()
     bench.session.cancel()
@@ -707,7 +729,7 @@ def test_grace_off() -> None:
 
 
 def test_released_before_the_answer() -> None:
-    """A prompt sent from within the write of the answer is accepted, however the turn ended (rule 4)."""
+    """A prompt sent from within the write of the answer is accepted, however the turn ended (rule 4, JT32)."""
     for end in (name for name in ENDS if name != "shutdown"):
         bench = Bench(duration=10 if end == "duration" else 0)
         first, second = Handler(), Handler()
@@ -979,7 +1001,7 @@ def test_own_token() -> None:
 
 
 def test_turns_compare_by_identity() -> None:
-    """Two turns are never equal, and a turn can be a key."""
+    """Two turns are never equal, and a turn can be a key (JT34)."""
     bench = Bench()
     first = bench.prompt(start=lambda turn: succeed(end_turn()))
     second = bench.prompt(start=lambda turn: succeed(end_turn()))

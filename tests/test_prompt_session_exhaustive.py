@@ -38,7 +38,9 @@ def play(sequence: tuple[str, ...], grace: float, duration: float) -> None:
 
 
 def test_every_order() -> None:
-    """Each of the 66 429 sequences ends as the table says, with one answer a prompt, no timer and no stray error."""
+    """
+    Each of the 66 429 sequences ends as the table says, with one answer a prompt, no timer and no stray error (J19).
+    """
     ran = 0
     with capturedLogs() as events:
         for length in range(1, LONGEST + 1):

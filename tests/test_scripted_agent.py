@@ -50,7 +50,7 @@ def test_stream_waits_between_its_updates() -> None:
 
 
 def test_stream_stops_when_cancelled_and_tells_how_far_it_came() -> None:
-    """Its end_turn becomes cancelled, and its _meta is kept (V1C5)."""
+    """Its end_turn becomes cancelled, and its _meta is kept (V1C5, C53)."""
     wire = Scripted()
     prompt = wire.prompt("stream 9 1")
     wire.clock.advance(1)
@@ -174,7 +174,7 @@ def test_fail_tells_nothing_of_an_exception(logged_errors: LoggedErrors) -> None
 
 
 def test_fail_on_cancel_is_a_cancelled_turn(logged_errors: LoggedErrors) -> None:
-    """No exception of a cancelled handler reaches the client (V1C6)."""
+    """No exception of a cancelled handler reaches the client (V1C6, JT7)."""
     wire = Scripted()
     prompt = wire.prompt("fail-on-cancel")
     wire.cancel()
@@ -232,7 +232,7 @@ def test_permissions_are_asked_at_once_and_told_in_the_order_asked() -> None:
 
 
 def test_permissions_are_given_up_with_their_turn() -> None:
-    """Each open one is cancelled once, and no more (X9)."""
+    """Each open one is cancelled once, and no more (X9, C32)."""
     wire = Scripted()
     prompt = wire.prompt("permission 3")
     asked = wire.asked("session/request_permission")
@@ -246,7 +246,7 @@ def test_permissions_are_given_up_with_their_turn() -> None:
 
 
 def test_a_cancelled_turn_tells_the_outcomes_that_the_client_gave() -> None:
-    """session/cancel leaves the permissions to the client, which answers them (V1C3)."""
+    """session/cancel leaves the permissions to the client, which answers them (V1C3, A22)."""
     wire = Scripted()
     prompt = wire.prompt("permission 2")
     wire.cancel()
@@ -322,7 +322,7 @@ def test_run_makes_the_five_terminal_calls() -> None:
 
 
 def test_run_kills_its_command_when_the_turn_is_cancelled() -> None:
-    """And tells what it had printed; the turn is cancelled all the same (V1C4)."""
+    """And tells what it had printed; the turn is cancelled all the same (V1C4, C53)."""
     wire = Scripted()
     prompt = wire.prompt("run sleep 100")
     _terminal(wire, "terminal/create", {"terminalId": "t"})
@@ -425,7 +425,7 @@ def test_detach_ask_wants_no_answer_and_cancels_nothing() -> None:
 
 
 def test_late_reaches_nobody() -> None:
-    """An update behind the answer is not sent (design rule 4)."""
+    """An update behind the answer is not sent (design rule 4) (JT27)."""
     wire = Scripted()
     prompt = wire.prompt("late 1")
     assert wire.answer(prompt) == END_TURN
@@ -660,7 +660,7 @@ def test_list_comes_in_pages() -> None:
 
 
 def test_close_cancels_the_turn_and_keeps_the_session() -> None:
-    """The prompt is answered first, then the close; later it can be loaded again (V1C10, 1.45)."""
+    """The prompt is answered first, then the close; later it can be loaded again (V1C10, 1.45, JT14)."""
     wire = Scripted()
     prompt = wire.prompt("polite")
     closing = wire.send("session/close", {"sessionId": wire.session})

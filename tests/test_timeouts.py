@@ -17,7 +17,7 @@ NAMES = ["cancel_grace_period", "max_prompt_duration"]
 
 
 def test_defaults() -> None:
-    """The grace period is a minute, and a turn's whole length is not bounded (B26)."""
+    """The grace period is a minute, and a turn's whole length is not bounded (B26, JT8, JT9)."""
     timeouts = PromptTimeouts()
     assert (timeouts.cancel_grace_period, timeouts.max_prompt_duration) == (60.0, 0.0)
 
@@ -32,7 +32,7 @@ def test_accepts_lengths_of_time(name: str, seconds: float) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seconds", [-1, -1e-9, -math.inf, math.inf, math.nan, 10**400])
 def test_refuses_impossible_lengths(name: str, seconds: float) -> None:
-    """A negative, endless or undefined length is an error where it is set, and the message names the setting."""
+    """A negative, endless or undefined length is an error where it is set, and the message names the setting (JT25)."""
     with pytest.raises(ValueError, match=name):
         PromptTimeouts(**{name: seconds})
 
@@ -40,7 +40,7 @@ def test_refuses_impossible_lengths(name: str, seconds: float) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seconds", [None, "60", True, [1], Fraction(1, 2), 1j])
 def test_refuses_what_is_no_number(name: str, seconds: object) -> None:
-    """What is no int or float is a TypeError where it is set; so is a bool, which would mean one second."""
+    """What is no int or float is a TypeError where it is set; so is a bool, which would mean one second (JT25)."""
     with pytest.raises(TypeError, match=name):
         PromptTimeouts(**{name: seconds})  # type: ignore[arg-type]
 
@@ -75,7 +75,7 @@ def test_is_frozen() -> None:
     ],
 )
 def test_iso8601_duration(seconds: float, text: str) -> None:
-    """The text is the one that java.time.Duration prints."""
+    """The text is the one that java.time.Duration prints (JT9)."""
     assert iso8601_duration(seconds) == text
 
 
