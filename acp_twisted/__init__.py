@@ -10,7 +10,6 @@ from acp_twisted.agent.context import PromptContext
 from acp_twisted.client.client import AcpClient, AcpClientBuilder
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.session import ClientSession, PromptTurn
-from acp_twisted.client.signal import CancellationSignal
 from acp_twisted.errors import (
     AcpCapabilityError,
     AcpConnectionError,
@@ -33,7 +32,8 @@ from acp_twisted.errors import (
     SessionBusy,
 )
 from acp_twisted.jsonrpc.calls import Call, CancelHandle
-from acp_twisted.jsonrpc.cancellation import CancellationToken
+from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
+from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.limits import Limits
 from acp_twisted.transports.process import AgentCommand
 from acp_twisted.turn.timeouts import PromptTimeouts
@@ -76,5 +76,6 @@ __all__ = [
     "SessionBusy",
     "SyncPromptContext",
     "__version__",
+    "current_token",
     "run_agent",
 ]

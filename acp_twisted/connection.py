@@ -7,7 +7,7 @@ client does is in their rooms.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
@@ -29,6 +29,7 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Id, Notification
 from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
+from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.limits import Limits
 from acp_twisted.schema import methods
 from acp_twisted.schema.converter import describe_error, on_skipped, structure, unstructure
@@ -85,24 +86,30 @@ class Connection:
         request: object,
         *,
         timeout: float | None = None,
+        max_timeout: float = 0.0,
         wait: bool = False,
         wait_timeout: float = 0.0,
+        stop: CancellationSignal | None = None,
     ) -> Call[Any]:
         """
         Send a request of the protocol.
 
         @param request: an object of the schema, such as L{v1.ListSessionsRequest}; its class names the method.
         @param timeout: seconds; L{None} is the connection's C{request_timeout}, 0 is without end.
+        @param max_timeout: seconds that L{Call.progressed} can't stretch the timeout beyond; 0 is without end.
         @param wait: keep waiting for the peer's own answer when the Deferred is cancelled; see L{Call}.
+        @param wait_timeout: how many seconds to wait so at most; 0 is without end.
+        @param stop: cancels the request when it is given; the peer's answer still comes.
         @return: an object of the schema, in a Deferred that cancels the request when it is cancelled.
         @raise TypeError: when C{request} is no request of the protocol.
         """
         call = self.prepare(request, wait=wait, wait_timeout=wait_timeout)
-        return self.publish(call, request, timeout=timeout)
+        return self._stopped_by(stop, self.publish(call, request, timeout=timeout, max_timeout=max_timeout))
 
     def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
         """
-        What L{call} returns, before anything is sent: for whom the answer must not come before he knows the call.
+        What L{call} returns, before anything is sent: for whom the answer must not come before he knows the call, or
+        who hands out its L{cancel_handle<Call.cancel_handle>} first.
 
         @raise TypeError: when C{request} is no request of the protocol.
         """
@@ -113,12 +120,22 @@ class Connection:
         call.addCallback(self._result, method)
         return call
 
-    def publish(self, call: Call[Any], request: object, *, timeout: float | None = None) -> Call[Any]:
+    def publish(
+        self, call: Call[Any], request: object, *, timeout: float | None = None, max_timeout: float = 0.0
+    ) -> Call[Any]:
         """
         Send C{request}, which L{prepare} made C{call} for.
         """
         call.nobody_listens()
-        return self.peer.publish(call, unstructure(request), timeout=timeout)
+        return self.peer.publish(call, unstructure(request), timeout=timeout, max_timeout=max_timeout)
+
+    @staticmethod
+    def _stopped_by(stop: CancellationSignal | None, call: Call[Any]) -> Call[Any]:
+        if stop is not None and not call.called:
+            detach = stop.attach(call.cancel_handle().cancel)
+            call.addBoth(_passing, detach)
+            call.nobody_listens()
+        return call
 
     def _result(self, result: object, method: methods.Method) -> object:
         try:
@@ -146,15 +163,17 @@ class Connection:
         params: object = None,
         *,
         timeout: float | None = None,
+        max_timeout: float = 0.0,
         wait: bool = False,
         wait_timeout: float = 0.0,
+        stop: CancellationSignal | None = None,
     ) -> Call[Any]:
         """
         Send a request by its name, with JSON for params and result: for extensions, whose names begin with an
-        underscore, and for what is to go out as it is.
+        underscore, and for what is to go out as it is.  The options are those of L{call}.
         """
         call = self.peer.prepare(method, wait=wait, wait_timeout=wait_timeout)
-        return self.peer.publish(call, params, timeout=timeout)
+        return self._stopped_by(stop, self.peer.publish(call, params, timeout=timeout, max_timeout=max_timeout))
 
     def ext_notification(self, method: str, params: object = None) -> Deferred[None]:
         """
@@ -253,6 +272,11 @@ class Connection:
         if isinstance(result, Deferred):
             return result.addCallback(encode_result, method)
         return encode_result(result, method)
+
+
+def _passing(result: Any, detach: Callable[[], None]) -> Any:
+    detach()
+    return result
 
 
 def encode_result(result: object, method: methods.Method) -> object:

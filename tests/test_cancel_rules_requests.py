@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from wire import Wire, failure, no_result, success
 
 from acp_twisted.errors import RequestCancelled
+from acp_twisted.jsonrpc.calls import CancelHandle
 from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 
@@ -40,7 +41,7 @@ def test_handle_keeps_nothing_alive() -> None:
 
 
 def test_handle_of_an_open_request_works_though_the_call_is_let_go(wire: Wire) -> None:
-    """The table holds the request: a reference that goes out of scope is no giving up, and disarms nothing (R19, R9)."""
+    """The table holds the request: a reference that goes out of scope gives up nothing (R19, R9)."""
     handle = wire.peer.call("m").cancel_handle()
     gc.collect()
     assert wire.cancels == []
@@ -65,14 +66,20 @@ def test_a_coroutine_that_is_cancelled_gives_up_what_it_awaits(wire: Wire) -> No
 
 def test_handle_is_dead_inside_the_callbacks_of_its_call(wire: Wire) -> None:
     """An answer, and a failure of this side, disarm before the application's callbacks run (R13, R16)."""
-    answered = wire.peer.call("a")
-    answered.addCallback(lambda result: (answered.cancel_handle().cancel(), result)[1])
+    seen: list[object] = []
+    calls = [wire.peer.call("answered"), wire.peer.call("lost")]
+
+    def settled(outcome: object, handle: CancelHandle) -> None:
+        seen.append(outcome)
+        handle.cancel()
+        seen.append("after")
+
+    for call in calls:
+        call.addBoth(settled, call.cancel_handle())
     wire.result(1, "r")
-    assert success(answered) == "r"
-    lost = wire.peer.call("b")
-    lost.addErrback(lambda _: lost.cancel_handle().cancel())
+    assert seen == ["r", "after"]
     wire.lose()
-    success(lost)
+    assert seen[3:] == ["after"]
     assert wire.cancels == []
 
 
@@ -121,7 +128,7 @@ def test_a_handler_that_looks_late_finds_its_token_set(wire: Wire) -> None:
 
     async def handler(request: IncomingRequest) -> object:
         try:
-            await Deferred()
+            return await Deferred()
         finally:
             seen.append(current_token().cancelled)
 

@@ -26,6 +26,7 @@ from acp_twisted.errors import (
     ResourceNotFound,
 )
 from acp_twisted.handlers import outcome
+from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.router import TAKEN
@@ -326,9 +327,13 @@ class AgentConnection(Connection):
         context = PromptContext(self, prompt, turn)
         if self.agent.cascades:
             turn.token.on_cancel(context.cancel_outstanding)
-        if self.agent.prompt_blocks:
-            return run_blocking(self.agent.prompt, prompt, context)
-        return outcome(self.agent.prompt(prompt, context))
+        before = in_force.set(turn.token)  # a held start runs in the context of whatever ended the turn before
+        try:
+            if self.agent.prompt_blocks:
+                return run_blocking(self.agent.prompt, prompt, context)
+            return outcome(self.agent.prompt(prompt, context))
+        finally:
+            in_force.reset(before)
 
 
 _PROMPT = methods.require("session/prompt")

@@ -15,7 +15,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.client.session import ClientSession
-from acp_twisted.client.signal import CancellationSignal
 from acp_twisted.connection import Connection, decode
 from acp_twisted.errors import (
     AcpConnectionError,
@@ -28,6 +27,7 @@ from acp_twisted.handlers import outcome
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
+from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
@@ -92,31 +92,9 @@ class ClientConnection(Connection):
         self.auth_methods = tuple(response.auth_methods)
         return response
 
-    def call(
-        self,
-        request: object,
-        *,
-        timeout: float | None = None,
-        wait: bool = False,
-        wait_timeout: float = 0.0,
-        stop: CancellationSignal | None = None,
-    ) -> Call[Any]:
-        """
-        Send a request of the protocol; see L{Connection.call<acp_twisted.connection.Connection.call>}.
-
-        @param stop: cancels the request when it is given; the peer's answer still comes.
-        @raise NotInitialized: before L{initialize} was answered.
-        """
-        call = super().call(request, timeout=timeout, wait=wait, wait_timeout=wait_timeout)
-        if stop is not None and not call.called:
-            detach = stop.attach(call.cancel_handle().cancel)
-            call.addBoth(_passing, detach)
-            call.nobody_listens()
-        return call
-
     def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
         """
-        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}.
+        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which L{call} begins with.
 
         @raise NotInitialized: before L{initialize} was answered.
         """
@@ -420,11 +398,6 @@ class ClientConnection(Connection):
 
 
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
-
-
-def _passing(result: Any, detach: Callable[[], None]) -> Any:
-    detach()
-    return result
 
 
 def _not_started(failure: Failure) -> Failure:

@@ -12,9 +12,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from acp_twisted.client.signal import CancellationSignal
 from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
 from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
