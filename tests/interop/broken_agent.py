@@ -16,7 +16,6 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 Json = dict[str, Any]
@@ -29,8 +28,8 @@ class Agent:
     The agent without a fault.  A fault overrides the one thing that it does differently.
     """
 
-    def __init_subclass__(cls) -> None:
-        FAULTS[re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", cls.__name__).lower()] = cls
+    def __init_subclass__(cls, registry: dict[str, type[Agent]] = FAULTS) -> None:
+        registry[re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", cls.__name__).lower()] = cls
 
     def __init__(self) -> None:
         self.last: Json = {}
@@ -51,7 +50,7 @@ class Agent:
     def session_new(self) -> None:
         self.answer({"sessionId": SESSION})
 
-    def prompt(self) -> None:
+    def session_prompt(self) -> None:
         self.odd()
         self.say("fine")
         self.end()
@@ -98,12 +97,10 @@ class Agent:
     # ---- the loop
 
     def serve(self) -> None:
+        """
+        Read to the end; what there is no method for is refused, or as a notification ignored.
+        """
         self.start()
-        steps: dict[str, Callable[[], None]] = {
-            "initialize": self.initialize,
-            "session/new": self.session_new,
-            "session/prompt": self.prompt,
-        }
         for line in sys.stdin:
             self.last = json.loads(line)
             method = self.last.get("method")
@@ -112,8 +109,8 @@ class Agent:
             elif method == "session/prompt" and self.last["params"]["prompt"][0]["text"] == "again":
                 self.say("fine")
                 Agent.end(self)
-            elif method in steps:
-                steps[method]()
+            elif hasattr(self, name := method.replace("/", "_")):
+                getattr(self, name)()
             elif "id" in self.last:
                 self.refuse({"code": -32601, "message": "Method not found"})
         self.over()
@@ -208,9 +205,7 @@ class FloodsStderr(Agent):
     """Writes more to its standard error than a pipe holds before it answers."""
 
     def initialize(self) -> None:
-        sys.stderr.write("x" * 99 + "\n" * 1)
-        for n in range(20_000):
-            sys.stderr.write(f"line {n} {'e' * 90}\n")
+        sys.stderr.write("".join(f"line {n} {'e' * 90}\n" for n in range(20_000)))
         sys.stderr.flush()
         super().initialize()
 
@@ -373,7 +368,7 @@ class AnswersTwice(Agent):
 class AnswersBeforeUpdates(Agent):
     """Says the last thing after the answer."""
 
-    def prompt(self) -> None:
+    def session_prompt(self) -> None:
         self.end()
         self.say("late")
 
@@ -539,7 +534,7 @@ class IgnoresSigterm(IgnoresEof):
             os._exit(0)
         self.child = child
 
-    def prompt(self) -> None:
+    def session_prompt(self) -> None:
         self.say(f"{os.getpid()} {self.child}")
         self.end()
 
