@@ -32,6 +32,7 @@ class AcpClient:
 
     @ivar request_timeout: seconds for each request but prompts.
     @ivar prompt_timeout: seconds for each prompt; 0 is without end.
+    @ivar track_sessions: whether every session has its C{state} from its beginning.
     """
 
     handlers: Handlers
@@ -41,6 +42,7 @@ class AcpClient:
     request_timeout: float
     prompt_timeout: float
     limits: Limits
+    track_sessions: bool = False
 
     @staticmethod
     def builder() -> AcpClientBuilder:
@@ -105,6 +107,7 @@ class AcpClientBuilder:
         self._request_timeout = 60.0
         self._prompt_timeout = 0.0
         self._limits = Limits()
+        self._track_sessions = False
 
     def client_info(self, name: str, version: str, title: str | None = None) -> AcpClientBuilder:
         """
@@ -139,6 +142,14 @@ class AcpClientBuilder:
         The bounds of each connection.
         """
         self._limits = limits
+        return self
+
+    def track_sessions(self, track: bool = True) -> AcpClientBuilder:
+        """
+        Give every session its C{state} from its beginning; see
+        L{ClientSession.track<acp_twisted.client.session.ClientSession.track>}.
+        """
+        self._track_sessions = track
         return self
 
     def session_update_handler(self, handler: Handler) -> AcpClientBuilder:
@@ -249,6 +260,7 @@ class AcpClientBuilder:
             request_timeout=self._request_timeout,
             prompt_timeout=self._prompt_timeout,
             limits=self._limits,
+            track_sessions=self._track_sessions,
         )
 
     def _derived(self) -> v1.ClientCapabilities:

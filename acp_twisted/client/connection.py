@@ -154,7 +154,7 @@ class ClientConnection(Connection):
         self._opening -= 1
         if isinstance(result, v1.NewSessionResponse):
             session = self._session(result.session_id)
-            session.opened = result
+            session.answered(result)
             early = [each for each in self._early if each.session_id == session.session_id]
             for notification in early:
                 self._early.remove(notification)
@@ -212,14 +212,20 @@ class ClientConnection(Connection):
         call = self.prepare(request)
         known = session_id in self._sessions
         session = self._session(session_id)
+        replayed = session.replaying() if isinstance(request, v1.LoadSessionRequest) else None
 
         def opened(response: Any) -> ClientSession:
-            session.opened = response
+            if replayed is not None:
+                replayed(True)
+            session.answered(response)
             return session
 
         def refused(failure: Failure) -> Failure:
+            if replayed is not None:
+                replayed(False)
             if not known:
                 self._sessions.pop(session_id, None)
+                session.end()
             return failure
 
         call.addCallbacks(opened, refused)
@@ -229,6 +235,8 @@ class ClientConnection(Connection):
         session = self._sessions.get(session_id)
         if session is None:
             session = self._sessions[session_id] = ClientSession(self, session_id)
+            if self.client.track_sessions:
+                session.track()
         return session
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> Call[v1.ListSessionsResponse]:
@@ -258,6 +266,7 @@ class ClientConnection(Connection):
         def forget(response: Any) -> Any:
             if session is not None and self._sessions.get(session_id) is session:
                 del self._sessions[session_id]
+                session.end()
             return response
 
         call.addCallback(forget)
@@ -303,8 +312,9 @@ class ClientConnection(Connection):
         turn = None if session is None else session.turn
         # All that is this turn's is taken down first, for sending may bring its answer, and another turn.
         open_requests = self._permissions.pop(session_id, {})
-        if turn is not None:
+        if session is not None and turn is not None:
             turn.cancel_sent = True
+            session.cancelling(turn)
             self._cancelling.add(session_id)
         self.notify(v1.CancelNotification(session_id=session_id))
         for request in open_requests:
@@ -312,6 +322,12 @@ class ClientConnection(Connection):
         for request in open_requests:
             with _log.failuresHandled("a permission handler's cancellation failed"):
                 request.stop("session/cancel")
+
+    def session(self, session_id: str) -> ClientSession | None:
+        """
+        A session that is open on this connection; L{None} if it is none.
+        """
+        return self._sessions.get(session_id)
 
     def turn_ended(self, session_id: str) -> None:
         """
@@ -395,6 +411,8 @@ class ClientConnection(Connection):
         """
         self._permissions.clear()
         self._early.clear()
+        for session in list(self._sessions.values()):
+            session.end()
 
 
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}

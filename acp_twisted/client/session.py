@@ -12,6 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from acp_twisted.client.followers import SessionFollower
+from acp_twisted.client.state import SessionState
 from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.signal import CancellationSignal
@@ -140,6 +142,9 @@ class ClientSession:
         self.connection = connection
         self.session_id = session_id
         self.opened: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse | None = None
+        self._state: SessionState | None = None
+        self._followers: list[SessionFollower] = []
+        self._over = False
         self._turn: PromptTurn | None = None
         self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
         self._outside: deque[v1.SessionUpdate] = deque(maxlen=connection.limits.max_early_updates)
@@ -177,9 +182,13 @@ class ClientSession:
         try:
             turn.response = self.connection.prepare(request)
             turn.response.addBoth(self._answered, turn)
+            for follower in list(self._followers):
+                follower.turn_began(turn)
             self.connection.publish(turn.response, request, timeout=seconds)
         except Exception:
             self._turn = None
+            for follower in list(self._followers):
+                follower.turn_ended(turn, False)
             raise
         turn.response.afterwards(turn.end)
         if stop is not None and not turn.answered:
@@ -193,6 +202,9 @@ class ClientSession:
             self._turn = None
         self.connection.turn_ended(self.session_id)
         turn.answered = True
+        stopped = isinstance(result, Failure) or result.stop_reason == "cancelled"
+        for follower in list(self._followers):
+            follower.turn_ended(turn, not stopped)
         error = result.value if isinstance(result, Failure) else None
         if not (turn.cancel_sent and isinstance(error, AcpError) and error.remote):
             return result
@@ -215,11 +227,93 @@ class ClientSession:
         self._outside.clear()
         return taken
 
+    def track(self) -> SessionState:
+        """
+        The picture of the session, which follows all that comes from now on.  What came outside of turns before, and
+        was not taken (L{take_updates}), is in it; what a turn brought before is not.  So ask for it before the first
+        prompt, or build the client with C{track_sessions}, after which every session is tracked from its beginning.
+        """
+        if self._state is None:
+            self._state = SessionState()
+            if self.opened is not None:
+                self._state.described(self.opened.modes, self.opened.config_options)
+            for update in self._outside:
+                self._state.feed(update)
+            self.follow(self._state)
+            if self._turn is not None:
+                self._state.turn_began(self._turn)
+        return self._state
+
+    @property
+    def state(self) -> SessionState | None:
+        """
+        The picture of the session, if it is tracked.
+        """
+        return self._state
+
+    def follow(self, follower: SessionFollower) -> None:
+        """
+        Tell C{follower} what becomes of the session.  One that is over says so at once.
+        """
+        if self._over:
+            follower.ended()
+        else:
+            self._followers.append(follower)
+
+    def unfollow(self, follower: SessionFollower) -> None:
+        """
+        Tell it no more.
+        """
+        if follower in self._followers:
+            self._followers.remove(follower)
+
+    def answered(self, response: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse) -> None:
+        """
+        The agent has opened the session.
+        """
+        self.opened = response
+        for follower in list(self._followers):
+            follower.described(response.modes, response.config_options)
+
+    def cancelling(self, turn: PromptTurn) -> None:
+        """
+        C{session/cancel} is about to be sent for C{turn}.
+        """
+        for follower in list(self._followers):
+            follower.turn_cancelled(turn)
+
+    def replaying(self) -> Callable[[bool], None]:
+        """
+        C{session/load} is about to be sent.
+
+        @return: to be called when it is answered, with whether the agent did it.
+        """
+        followers = list(self._followers)
+        for follower in followers:
+            follower.replay_began()
+
+        def over(loaded: bool) -> None:
+            for follower in followers:
+                follower.replay_ended(loaded)
+
+        return over
+
+    def end(self) -> None:
+        """
+        The session is over.
+        """
+        self._over = True
+        followers, self._followers = self._followers, []
+        for follower in followers:
+            follower.ended()
+
     def deliver(self, update: v1.SessionUpdate) -> list[Deferred[object]]:
         """
         An update came; the next one waits for what this returns.
         """
         waiting: list[Deferred[object]] = []
+        for follower in list(self._followers):
+            follower.updated(update)
         if self._turn is None:
             self._outside.append(update)
         else:
@@ -243,13 +337,31 @@ class ClientSession:
         """
         Send C{session/set_mode}.
         """
-        return self.connection.call(v1.SetSessionModeRequest(session_id=self.session_id, mode_id=mode_id))
+        call = self.connection.call(v1.SetSessionModeRequest(session_id=self.session_id, mode_id=mode_id))
+
+        def taken(response: v1.SetSessionModeResponse) -> v1.SetSessionModeResponse:
+            for follower in list(self._followers):
+                follower.mode_set(mode_id)
+            return response
+
+        call.addCallback(taken)
+        call.nobody_listens()
+        return call
 
     def set_config_option(self, config_id: str, value: str | bool) -> Call[v1.SetSessionConfigOptionResponse]:
         """
         Send C{session/set_config_option}; the answer has all options.
         """
-        return self.connection.set_config_option(self.session_id, config_id, value)
+        call = self.connection.set_config_option(self.session_id, config_id, value)
+
+        def taken(response: v1.SetSessionConfigOptionResponse) -> v1.SetSessionConfigOptionResponse:
+            for follower in list(self._followers):
+                follower.described(None, response.config_options)
+            return response
+
+        call.addCallback(taken)
+        call.nobody_listens()
+        return call
 
     def close(self) -> Call[v1.CloseSessionResponse]:
         """
