@@ -129,7 +129,7 @@ def test_the_fake_is_a_receiver() -> None:
     ],
 )
 def test_a_running_handlers_end_is_the_answer(half: AgentHalf, handler: Handler, result: Any, answer: Any) -> None:
-    """Running: a result as it is, no result as -32603, a failure as its own error or a plain -32603."""
+    """Running: a result as it is, no result as -32603, a failure as its own error or a plain -32603 (JT1, JT2, JT3)."""
     half.prompt()
     assert half.answers() == []
     handler.ends(result)
@@ -138,7 +138,7 @@ def test_a_running_handlers_end_is_the_answer(half: AgentHalf, handler: Handler,
 
 
 def test_an_unknown_failure_leaks_nothing(half: AgentHalf, handler: Handler, logged_errors: LoggedErrors) -> None:
-    """What a failing handler says of itself stays in the log (rule 9)."""
+    """What a failing handler says of itself stays in the log (rule 9, JT2)."""
     half.prompt()
     handler.ends(ValueError("the password is hunter2"))
     assert half.answers() == [{"error": {"code": -32603, "message": "Internal error"}}]
@@ -150,7 +150,7 @@ def test_an_unknown_failure_leaks_nothing(half: AgentHalf, handler: Handler, log
 def test_whatever_a_cancelled_handler_says_the_answer_is_cancelled(
     half: AgentHalf, handler: Handler, told: list[str], result: Any
 ) -> None:
-    """Cancelling: any result or failure is answered cancelled; only _meta is kept (V1C5, V1C6, B07)."""
+    """Cancelling: any result or failure is answered cancelled; only _meta is kept (V1C5, V1C6, B07, JT6, JT7)."""
     half.prompt()
     half.cancel()
     assert half.answers() == []
@@ -164,7 +164,10 @@ def test_whatever_a_cancelled_handler_says_the_answer_is_cancelled(
 
 
 def test_the_grace_period_answers_for_the_handler(half: AgentHalf, handler: Handler) -> None:
-    """Cancelling: the handler that does not end is cancelled, and its late result dropped; it counts from the first."""
+    """
+    Cancelling: the handler that does not end is cancelled, and its late result dropped; it counts from the first
+    (JT8, JT19).
+    """
     half.prompt()
     half.cancel()
     half.clock.advance(9)
@@ -178,7 +181,7 @@ def test_the_grace_period_answers_for_the_handler(half: AgentHalf, handler: Hand
 
 
 def test_the_longest_duration_ends_a_turn(half: AgentHalf, handler: Handler) -> None:
-    """Running: -32800 with the limit in ISO 8601, and the handler is cancelled."""
+    """Running: -32800 with the limit in ISO 8601, and the handler is cancelled (JT9)."""
     half.prompt()
     half.clock.advance(600)
     limit = {"maxPromptDuration": "PT10M"}
@@ -189,7 +192,7 @@ def test_the_longest_duration_ends_a_turn(half: AgentHalf, handler: Handler) -> 
 
 
 def test_the_longest_duration_of_a_cancelled_turn(handler: Handler) -> None:
-    """Cancelling: the same, answered cancelled."""
+    """Cancelling: the same, answered cancelled (JT10)."""
     half = AgentHalf(builder(handler).cancel_grace_period(0).max_prompt_duration(600).build())
     half.prompt()
     half.cancel()
@@ -200,7 +203,7 @@ def test_the_longest_duration_of_a_cancelled_turn(handler: Handler) -> None:
 
 
 def test_cancel_request_ends_a_turn_at_once(half: AgentHalf, handler: Handler, told: list[str]) -> None:
-    """Running: $/cancel_request is answered -32800, no data, and the handler is cancelled."""
+    """Running: $/cancel_request is answered -32800, no data, and the handler is cancelled (JT11)."""
     half.prompt()
     half.cancel_request()
     assert half.answers() == [REQUEST_CANCELLED]
@@ -211,7 +214,7 @@ def test_cancel_request_ends_a_turn_at_once(half: AgentHalf, handler: Handler, t
 
 
 def test_cancel_request_of_a_cancelled_turn(half: AgentHalf, handler: Handler) -> None:
-    """Cancelling: $/cancel_request is answered cancelled at once."""
+    """Cancelling: $/cancel_request is answered cancelled at once (JT12)."""
     half.prompt()
     half.cancel()
     half.cancel_request()
@@ -221,7 +224,9 @@ def test_cancel_request_of_a_cancelled_turn(half: AgentHalf, handler: Handler) -
 
 
 def test_a_second_prompt_is_refused_and_disturbs_nothing(half: AgentHalf, handler: Handler) -> None:
-    """A busy session, running or cancelling, refuses with -32600 and its id (B14); the turn goes on."""
+    """
+    A busy session, running or cancelling, refuses with -32600 and its id (B14); the turn goes on (JT4, JT22, V1C11).
+    """
     half.send(prompt(5), prompt(6))
     half.cancel()
     half.prompt(7)
@@ -238,7 +243,7 @@ def test_a_second_prompt_is_refused_and_disturbs_nothing(half: AgentHalf, handle
 
 
 def test_a_prompt_in_the_answers_own_step_is_accepted(half: AgentHalf, handler: Handler) -> None:
-    """The session is free before its answer is written: whoever reads the answer may prompt (design rule 4)."""
+    """The session is free before its answer is written: whoever reads the answer may prompt (design rule 4) (JT32)."""
     half.prompt(5)
     original = half.raw.message_received
 
@@ -269,7 +274,7 @@ def test_session_cancel_of_an_idle_session_is_not_remembered(
 
 
 def test_a_late_cancel_request_hurts_no_later_turn(half: AgentHalf, handler: Handler) -> None:
-    """One for an answered prompt is silent, and turns compare by identity (B05, B18)."""
+    """One for an answered prompt is silent, and turns compare by identity (B05, B18, JT34, X10)."""
     half.prompt(5)
     handler.ends()
     half.prompt(6)
@@ -280,7 +285,7 @@ def test_a_late_cancel_request_hurts_no_later_turn(half: AgentHalf, handler: Han
 
 
 def test_shutdown_answers_before_it_closes(half: AgentHalf, handler: Handler) -> None:
-    """Running: as $/cancel_request, flushed before the link goes; Cancelling: cancelled."""
+    """Running: as $/cancel_request, flushed before the link goes; Cancelling: cancelled (JT16, X7)."""
     half.send({"id": "n2", "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}})
     half.send(prompt(5, "s1"), prompt(6, "s2"), cancel("s2"))
     half.connection.close()
@@ -292,7 +297,7 @@ def test_shutdown_answers_before_it_closes(half: AgentHalf, handler: Handler) ->
 
 
 def test_a_lost_link_cancels_without_an_answer(half: AgentHalf, handler: Handler) -> None:
-    """Any state: the token is set, the handler cancelled, the timers stopped (B25)."""
+    """Any state: the token is set, the handler cancelled, the timers stopped (B25, P5)."""
     half.prompt()
     half.lose()
     assert half.answers() == []
@@ -303,7 +308,7 @@ def test_a_lost_link_cancels_without_an_answer(half: AgentHalf, handler: Handler
 
 
 def test_half_close_is_no_cancel(half: AgentHalf, handler: Handler) -> None:
-    """The end of the input: what was received is answered, then the link is closed."""
+    """The end of the input: what was received is answered, then the link is closed (JT18)."""
     half.prompt()
     half.link.b.half_close()
     assert not handler.context.is_cancelled
@@ -314,7 +319,7 @@ def test_half_close_is_no_cancel(half: AgentHalf, handler: Handler) -> None:
 
 
 def test_half_close_waits_no_longer_than_the_drain_timeout(half: AgentHalf, handler: Handler) -> None:
-    """After 60 seconds the prompt is answered -32800, and the link closed."""
+    """After 60 seconds the prompt is answered -32800, and the link closed (JT18)."""
     half.prompt()
     half.link.b.half_close()
     half.clock.advance(60)
@@ -328,7 +333,7 @@ def test_half_close_waits_no_longer_than_the_drain_timeout(half: AgentHalf, hand
 
 
 def test_cancel_in_the_same_chunk(half: AgentHalf, handler: Handler) -> None:
-    """The turn is there before the next line is read (B01)."""
+    """The turn is there before the next line is read (B01, V1C11)."""
     half.send(prompt(5), cancel())
     assert handler.context.is_cancelled
     handler.ends()
@@ -375,7 +380,7 @@ def test_a_prompt_behind_a_slow_notification_is_cancelled_before_it_starts(handl
 
 
 def test_a_handler_may_end_from_within_its_cancellation(half: AgentHalf, handler: Handler, told: list[str]) -> None:
-    """on_cancel is called in the delivery, once; what the handler returns there is the answer."""
+    """on_cancel is called in the delivery, once; what the handler returns there is the answer (J23, JT30)."""
     half.prompt()
     handler.context.on_cancel(lambda: told.append("token"))
     handler.context.on_cancel(handler.ends)
@@ -389,7 +394,7 @@ def test_a_handler_may_end_from_within_its_cancellation(half: AgentHalf, handler
 
 
 def test_a_failing_cancel_callback_hurts_nobody(half: AgentHalf, handler: Handler, logged_errors: LoggedErrors) -> None:
-    """Callbacks and cancel handlers that raise are logged; the cancellation goes on."""
+    """Callbacks and cancel handlers that raise are logged; the cancellation goes on (J23)."""
     half.prompt()
     handler.context.on_cancel(lambda: 1 / 0)
     half.cancel()
@@ -400,7 +405,10 @@ def test_a_failing_cancel_callback_hurts_nobody(half: AgentHalf, handler: Handle
 
 
 def test_updates_after_the_answer_are_dropped(half: AgentHalf, handler: Handler) -> None:
-    """Those before stand before it on the wire; those after, from the context, are not sent (design rule 4, B13)."""
+    """
+    Those before stand before it on the wire; those after, from the context, are not sent (design rule 4, B13, JT27,
+    V1C7).
+    """
     half.prompt()
     handler.context.send_message("before")
     half.cancel()
@@ -467,7 +475,9 @@ def test_what_a_cancelled_handler_awaits_is_cancelled_once() -> None:
 
 @pytest.mark.parametrize("cascade", [False, True])
 def test_cascade(handler: Handler, cascade: bool) -> None:
-    """session/cancel cancels what the turn has asked only where the agent wants that, each once (X9, V1C9)."""
+    """
+    session/cancel cancels what the turn has asked only where the agent wants that, each once (X9, V1C9, A22, A23).
+    """
     half = AgentHalf(builder(handler).cascade_cancellation(cascade).build())
     half.prompt()
     calls = [ask(handler.context), handler.context.read_text_file("/a"), handler.context.ext_request("_x")]
@@ -496,7 +506,7 @@ def test_a_detached_request_is_not_cancelled_with_the_rest(handler: Handler) -> 
 
 
 def test_the_request_timeout_bounds_what_a_handler_asks(handler: Handler) -> None:
-    """60 seconds unless said otherwise; then one cancellation, and the late answer is dropped (B11, B26)."""
+    """60 seconds unless said otherwise; then one cancellation, and the late answer is dropped (B11, B26, P7)."""
     half = AgentHalf(builder(handler).build())
     half.prompt()
     call, patient = ask(handler.context), ask(handler.context, timeout=0)
@@ -553,7 +563,9 @@ def test_initialize_comes_first(handler: Handler, method: str, params: Any) -> N
 
 
 def test_a_busy_session_is_busy_before_params_are_looked_at(half: AgentHalf) -> None:
-    """A malformed prompt for a busy session is refused as the busy one; for a free one -32602, with paths only."""
+    """
+    A malformed prompt for a busy session is refused as the busy one; for a free one -32602, with paths only (JT33).
+    """
     malformed = {"method": "session/prompt", "params": {"sessionId": "s1", "prompt": "secret"}}
     half.send({"id": 4, **malformed})
     error = half.answers(4)[0]["error"]
@@ -566,7 +578,7 @@ def test_a_busy_session_is_busy_before_params_are_looked_at(half: AgentHalf) -> 
 
 @pytest.mark.parametrize("params", [{"sessionId": 7, "prompt": []}, {}, [1], "x", None])
 def test_a_prompt_without_a_session(half: AgentHalf, params: Any) -> None:
-    """-32602 (or -32600 for params that are none), and the connection goes on (B53)."""
+    """-32602 (or -32600 for params that are none), and the connection goes on (B53, JT35)."""
     half.send({"id": 4, "method": "session/prompt"} | ({} if params is None else {"params": params}))
     assert half.answers(4)[0]["error"]["code"] in (-32602, -32600)
     half.prompt(5)
@@ -577,7 +589,7 @@ def test_a_prompt_without_a_session(half: AgentHalf, params: Any) -> None:
 def test_closing_cancels_then_answers_then_closes(
     half: AgentHalf, handler: Handler, told: list[str], method: str
 ) -> None:
-    """The cancel handler, the prompt's answer, the close handler, its answer: in this order (V1C10)."""
+    """The cancel handler, the prompt's answer, the close handler, its answer: in this order (V1C10, JT14, C59)."""
     half.prompt(5)
     half.send({"id": 6, "method": f"session/{method}", "params": {"sessionId": "s1"}})
     assert told == ["cancel s1"]
@@ -595,7 +607,7 @@ def test_closing_cancels_then_answers_then_closes(
 
 
 def test_closing_an_idle_session(half: AgentHalf, told: list[str]) -> None:
-    """The cancel handler is told all the same, then the close handler."""
+    """The cancel handler is told all the same, then the close handler (JT21)."""
     half.send({"id": 6, "method": "session/close", "params": {"sessionId": "s1"}})
     assert told == ["cancel s1", "close s1"]
     assert half.answers(6) == [{"result": {}}]
@@ -611,7 +623,7 @@ def test_closing_waits_no_longer_than_the_grace_period(half: AgentHalf, told: li
 
 
 def test_closing_without_a_handler_touches_nothing(handler: Handler) -> None:
-    """-32601, and the prompt goes on."""
+    """-32601, and the prompt goes on (JT15)."""
     half = AgentHalf(builder(handler).build())
     half.prompt()
     half.send({"id": 6, "method": "session/close", "params": {"sessionId": "s1"}})
@@ -750,7 +762,7 @@ def test_derived_capabilities(handler: Handler) -> None:
 
 
 def test_builder_misuse(handler: Handler) -> None:
-    """Mistakes are told where they are made."""
+    """Mistakes are told where they are made (JT25)."""
     with pytest.raises(ValueError, match="needs a prompt_handler"):
         AcpAgent.builder().build()
     with pytest.raises(ValueError, match="has a handler already"):
@@ -865,7 +877,7 @@ def test_a_blocking_handler_answers() -> None:
 
 
 def test_a_blocking_handler_polls_its_cancellation() -> None:
-    """is_cancelled is true from the delivery on, on_cancel is called, and whatever it returns is cancelled."""
+    """is_cancelled is true from the delivery on, on_cancel is called, and whatever it returns is cancelled (J22)."""
     seen: list[Any] = []
 
     def work(request: v1.PromptRequest, context: Any) -> v1.PromptResponse:
@@ -885,7 +897,10 @@ def test_a_blocking_handler_polls_its_cancellation() -> None:
 
 @pytest.mark.parametrize("end", ["grace", "request", "link"])
 def test_a_blocking_handler_is_left_to_itself(end: str) -> None:
-    """A thread can't be interrupted: its turn is answered, what it asks fails at once, its late result is dropped."""
+    """
+    A thread can't be interrupted: its turn is answered, what it asks fails at once, its late result is dropped (JT8,
+    JT11).
+    """
     errors: list[BaseException] = []
 
     def work(request: v1.PromptRequest, context: Any) -> v1.PromptResponse:

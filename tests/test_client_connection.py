@@ -101,7 +101,7 @@ def settled(half: ClientHalf) -> None:
 
 
 def test_cancel_sends_session_cancel_once_and_the_answer_still_comes(half: ClientHalf, user: User) -> None:
-    """The turn ends with the agent's answer, and updates come until then (V1C1, V1C8, B05, B23)."""
+    """The turn ends with the agent's answer, and updates come until then (V1C1, V1C8, B05, B23, JC3)."""
     turn = half.session.prompt("go")
     number = half.last_id()
     turn.cancel()
@@ -120,7 +120,7 @@ def test_cancel_sends_session_cancel_once_and_the_answer_still_comes(half: Clien
 
 
 def test_a_signal_stops_every_turn_that_has_it(half: ClientHalf) -> None:
-    """Given once, it cancels all that are unanswered, and nothing afterwards."""
+    """Given once, it cancels all that are unanswered, and nothing afterwards (JC4, J14)."""
     opening = half.connection.new_session("/w")
     half.send({"id": half.last_id(), "result": {"sessionId": "s2"}})
     stop = CancellationSignal()
@@ -139,7 +139,7 @@ def test_a_signal_stops_every_turn_that_has_it(half: ClientHalf) -> None:
 
 
 def test_a_signal_given_before(half: ClientHalf) -> None:
-    """The prompt is sent, then cancelled at once."""
+    """The prompt is sent, then cancelled at once (JC4)."""
     stop = CancellationSignal()
     stop.cancel()
     half.session.prompt("go", stop)
@@ -150,7 +150,7 @@ def test_a_signal_given_before(half: ClientHalf) -> None:
 
 
 def test_a_signal_after_the_answer_sends_nothing(half: ClientHalf) -> None:
-    """And the turn holds no place in it any more."""
+    """And the turn holds no place in it any more (JC4)."""
     stop = CancellationSignal()
     turn = half.session.prompt("go", stop)
     half.send({"id": half.last_id(), **END_TURN})
@@ -180,7 +180,10 @@ def test_nothing_is_cancelled_once_the_answer_has_arrived(half: ClientHalf, user
 
 
 def test_giving_up_a_turn_cancels_its_request(half: ClientHalf, user: User) -> None:
-    """response.cancel() ends the call at once, with one $/cancel_request, and the late answer is for nobody (B11)."""
+    """
+    response.cancel() ends the call at once, with one $/cancel_request, and the late answer is for nobody (B11, JC5,
+    P2).
+    """
     turn = half.session.prompt("five")
     number = half.last_id()
     turn.response.cancel()
@@ -198,7 +201,7 @@ def test_giving_up_a_turn_cancels_its_request(half: ClientHalf, user: User) -> N
 
 
 def test_prompts_have_no_timeout_unless_said(half: ClientHalf, user: User) -> None:
-    """The request timeout does not apply (B26); a prompt's own does, also by the client's default."""
+    """The request timeout does not apply (B26); a prompt's own does, also by the client's default (J10, J33)."""
     turn = half.session.prompt("go")
     half.clock.advance(3600)
     no_result(turn.response)
@@ -211,7 +214,7 @@ def test_prompts_have_no_timeout_unless_said(half: ClientHalf, user: User) -> No
 
 
 def test_an_agent_that_ignores_a_cancel(half: ClientHalf) -> None:
-    """The turn's end is the agent's answer, however long that takes; a timeout on the turn is the way out (B10)."""
+    """The turn's end is the agent's answer, however long that takes; a timeout on the turn is the way out (B10, A2)."""
     turn = half.session.prompt("go", timeout=40)
     turn.cancel()
     half.clock.advance(39)
@@ -301,7 +304,7 @@ def test_a_cancel_that_is_answered_from_within_touches_no_later_turn(user: User)
 
 
 def test_open_permissions_are_answered_behind_the_cancel(half: ClientHalf, user: User) -> None:
-    """session/cancel first, then each answer, in the order of asking; the user is told (V1C3, B16)."""
+    """session/cancel first, then each answer, in the order of asking; the user is told (V1C3, B16, JC1, JC2)."""
     turn = half.session.prompt("go")
     half.send(permission(7), permission(8))
     half.send(permission(9, "s9"))
@@ -314,7 +317,7 @@ def test_open_permissions_are_answered_behind_the_cancel(half: ClientHalf, user:
 
 
 def test_permissions_of_a_cancelled_turn_are_not_asked(half: ClientHalf, user: User) -> None:
-    """Until its answer; then the user is asked again (B17)."""
+    """Until its answer; then the user is asked again (B17, V1C3)."""
     turn = half.session.prompt("go")
     turn.cancel()
     number = half.last_id()
@@ -370,7 +373,7 @@ def test_a_permission_handler_that_can_not_be_cancelled(user: User, logged_error
 
 
 def test_a_cancelled_permission_request(half: ClientHalf, user: User) -> None:
-    """The agent's $/cancel_request stops the handler and is answered -32800, also in one chunk (B03)."""
+    """The agent's $/cancel_request stops the handler and is answered -32800, also in one chunk (B03, X1)."""
     half.session.prompt("go")
     half.take()
     half.send(permission(7), cancel_request(7))
@@ -413,7 +416,7 @@ def collect(turn: PromptTurn, texts: list[str], most: int = 1000) -> Deferred[No
 
 
 def test_the_answer_comes_after_the_updates_before_it(half: ClientHalf, user: User) -> None:
-    """A handler that takes its time is waited for (B28), and one after the other (B27)."""
+    """A handler that takes its time is waited for (B28), and one after the other (B27, J31)."""
     slow = user.slow = Deferred()
     turn = half.session.prompt("go")
     texts: list[str] = []
