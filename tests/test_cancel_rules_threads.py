@@ -46,12 +46,9 @@ async def test_blocking_code_stops_a_prompt_by_a_signal() -> None:
     stop = CancellationSignal()
     request = v1.PromptRequest(session_id=session.session_id, prompt=[v1.TextContent(text="hi")])
 
-    def asks() -> Deferred[v1.PromptResponse]:
-        return session.connection.prompt(request, stop)
-
-    def waits() -> v1.PromptResponse:
-        response: v1.PromptResponse = blockingCallFromThread(any_reactor, asks)
-        return response
+    def waits() -> Any:
+        prompt: Any = session.connection.prompt
+        return blockingCallFromThread(any_reactor, prompt, request, stop)
 
     def stops() -> None:
         assert started.wait(10)
