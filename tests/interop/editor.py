@@ -84,7 +84,7 @@ class Editor:
     @ivar asked: each request of the agent, in order: its method and its params.
     @ivar updates: each update, in order, of all sessions and times.
     @ivar permit: the beginning of the kind of the option that is chosen: C{allow}, C{reject}; C{hold} to choose none.
-    @ivar stderr: what the agent wrote to its standard error.
+    @ivar stderr: the lines that the agent wrote to its standard error.
     """
 
     def __init__(self, reactor: Any) -> None:
@@ -95,7 +95,7 @@ class Editor:
         self.permit = "allow"
         self.held: list[Deferred[v1.RequestPermissionResponse]] = []
         self.terminals: dict[str, Terminal] = {}
-        self.stderr = ""
+        self.stderr: list[str] = []
         self.connections: list[ClientConnection] = []
 
     def client(
@@ -165,7 +165,7 @@ class Editor:
             await connection.close()
 
     def _on_stderr(self, text: str) -> None:
-        self.stderr += text
+        self.stderr.append(text)
 
     def _note(self, method: str, request: object) -> None:
         self.asked.append((method, request))
