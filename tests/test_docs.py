@@ -16,9 +16,9 @@ from acp_twisted.limits import Limits
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("tool", ["draw_machines.py", "render_diagrams.py"])
+@pytest.mark.parametrize("tool", ["draw_machines.py", "record_diagrams.py", "render_diagrams.py"])
 def test_the_drawings_are_of_this_code(tool: str) -> None:
-    """The committed tables and drawings of the state machine are what the code gives."""
+    """The committed tables and drawings of the state machine, and of conversations, are what the code gives."""
     done = subprocess.run(
         [sys.executable, ROOT / "tools" / tool, "--check"], capture_output=True, text=True, timeout=120, check=False
     )
