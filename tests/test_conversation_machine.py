@@ -10,6 +10,7 @@ import gc
 from typing import Any, ClassVar
 
 import pytest
+from conftest import LoggedErrors
 from conversation_model import Talk
 from conversation_parts import DURATION, GRACE, PROMPT_TIMEOUT, SESSIONS, WAIT_TIMEOUT, Asked, Boom, Turn, Who
 from hypothesis import HealthCheck, Phase, settings
@@ -419,7 +420,7 @@ class Summary:
         terminalreporter.write_line(self.line)
 
 
-def test_conversations(request: pytest.FixtureRequest) -> None:
+def test_conversations(request: pytest.FixtureRequest, logged_errors: LoggedErrors) -> None:
     """At least 100 000 steps of random conversations keep every rule (V1C1-V1C13, X1-X11, design rules 1-5)."""
     verifyObject(ILogObserver, Errors())
     steps = 0
@@ -428,3 +429,6 @@ def test_conversations(request: pytest.FixtureRequest) -> None:
     request.config.pluginmanager.register(
         Summary(f"conversation machine: {steps} steps in {Conversation.conversations} conversations")
     )
+    # What handlers raised on purpose was logged, and nothing else.
+    assert all(event["log_failure"].check(Boom) for event in logged_errors), logged_errors.texts()
+    logged_errors.clear()
