@@ -281,6 +281,21 @@ def test_an_agent_may_give_its_requests_a_signal(agent: AgentHalf, waiting: Wait
     assert success(call) in ({"content": "part"}, v1.ReadTextFileResponse(content="part"))
 
 
+def test_a_turns_prepared_request_is_one_of_the_turns(agent: AgentHalf, waiting: Waiting) -> None:
+    """It is cancelled with the others: before it is sent nothing is, and after that it is cancelled once (R7, A23)."""
+    agent.prompt()
+    context = waiting.context
+    request = v1.ReadTextFileRequest(session_id="s1", path="/a")
+    sent, kept = context.prepare(request), context.prepare(request)
+    context.publish(sent, request)
+    context.cancel_outstanding()
+    context.publish(kept, request)
+    assert cancels(agent) == [sent.request_id]
+    assert kept.request_id is None
+    for call in (sent, kept):
+        failure(call, RequestCancelled)
+
+
 def test_closing_without_a_handler_leaves_the_turn() -> None:
     """Neither session/close nor session/delete cancels anything where nobody handles it (JT15)."""
     waiting = Waiting()

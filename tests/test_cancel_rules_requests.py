@@ -6,17 +6,20 @@ at its own request's token.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import ref
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from wire import Wire, failure, no_result, success
 
-from acp_twisted.errors import RequestCancelled
+from acp_twisted.errors import AcpConnectionError, RequestCancelled, RequestTimedOut
 from acp_twisted.jsonrpc.calls import CancelHandle
-from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
+from acp_twisted.jsonrpc.cancellation import MCP, CancellationToken, current_token
 from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.limits import Limits
 
 
 @pytest.fixture
@@ -95,6 +98,53 @@ def test_a_call_tells_whether_its_cancellation_was_sent(wire: Wire) -> None:
     no_result(by_handle)
     wire.result(1)
     success(by_handle)
+
+
+def warnings(events: Sequence[dict[str, Any]]) -> list[str]:
+    """The warnings among the events of a log."""
+    return [str(formatEvent(event)) for event in events if event["log_level"] is LogLevel.warn]
+
+
+def test_late_answers_are_not_reported_as_strange() -> None:
+    """Those to the last cancelled requests, 1024 unless set; those before them, and to no request, are (JR6, JR7)."""
+    assert Limits().max_remembered_ids == 1024
+    wire = Wire(Limits(max_remembered_ids=2))
+    for _ in range(3):
+        call = wire.peer.call("m")
+        call.cancel()
+        failure(call, RequestCancelled)
+    with capturedLogs() as events:
+        for number in (2, 3):
+            wire.result(number, "late")
+        assert warnings(events) == []
+        for strange in (1, 99):
+            wire.result(strange)
+        wire.error(None, -32700)
+    assert len(warnings(events)) == 3
+    assert wire.healthy()
+
+
+def test_a_link_that_is_closed_cancels_nothing(wire: Wire) -> None:
+    """Our own calls fail when we close, or the peer does; no cancellation is sent for them (JR3, JR12)."""
+    call = wire.peer.call("m")
+    handle = call.cancel_handle()
+    wire.peer.shutdown()
+    failure(call, AcpConnectionError)
+    handle.cancel()
+    other = Wire()
+    ended = other.peer.call("m")
+    other.peer.input_ended()
+    failure(ended, AcpConnectionError)
+    assert wire.cancels == other.cancels == []
+
+
+def test_every_request_of_mcp_has_a_timeout() -> None:
+    """The connection's, which cancels in MCP's words, where the request names none (M8, M9)."""
+    wire = Wire(dialect=MCP)
+    call = wire.peer.call("tools/call")
+    wire.clock.advance(60)
+    failure(call, RequestTimedOut)
+    assert wire.cancels == [{"requestId": 1, "reason": "timeout"}]
 
 
 def seen_by(wire: Wire, handler: Callable[[IncomingRequest], object]) -> None:

@@ -207,7 +207,7 @@ def test_cancelled_is_a_cancelled_error_for_twisted(wire: Wire) -> None:
 
 
 def test_late_answer_is_dropped_quietly(wire: Wire, logged_errors: list[Any]) -> None:
-    """A peer that answers a cancelled request, twice even, disturbs nothing (C8, C28, B20, V1C5, JR6, P2)."""
+    """A peer that answers a cancelled request, twice even, disturbs nothing (C8, C28, B20, P2)."""
     call = wire.peer.call("m")
     call.cancel()
     failure(call, RequestCancelled)
@@ -219,7 +219,7 @@ def test_late_answer_is_dropped_quietly(wire: Wire, logged_errors: list[Any]) ->
 
 
 def test_only_so_many_cancelled_ids_are_remembered() -> None:
-    """What is known of cancelled requests is bounded, however many there are (rule 6, JR6)."""
+    """What is known of cancelled requests is bounded, however many there are (rule 6)."""
     wire = Wire(Limits(max_remembered_ids=2))
     for _ in range(5):
         call = wire.peer.call("m")

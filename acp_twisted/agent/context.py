@@ -140,6 +140,19 @@ class PromptContext:
         """
         return self._track(self.connection.ext_request(method, params, **options))
 
+    def prepare(self, request: object, **options: Any) -> Call[Any]:
+        """
+        What L{call} returns, before anything is sent; see
+        L{Connection.prepare<acp_twisted.connection.Connection.prepare>}.  It is cancelled with the turn's others.
+        """
+        return self._track(self.connection.prepare(request, **options))
+
+    def publish(self, call: Call[Any], request: object, **options: Any) -> Call[Any]:
+        """
+        Send C{request}, which L{prepare} made C{call} for.
+        """
+        return self.connection.publish(call, request, **options)
+
     def _track(self, call: Call[Any]) -> Call[Any]:
         def settled(result: Any) -> Any:
             self._outstanding.pop(call, None)
