@@ -9,8 +9,9 @@ So it looks at C{is_cancelled} between its steps, or registers with C{on_cancel}
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
@@ -18,7 +19,9 @@ from twisted.internet.interfaces import IReactorFromThreads, IReactorThreads
 from twisted.internet.threads import blockingCallFromThread
 from twisted.python.failure import Failure
 
+from acp_twisted.agent.commands import CommandResult
 from acp_twisted.agent.context import PromptContext
+from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.errors import RequestCancelled
 from acp_twisted.handlers import Bound
 from acp_twisted.schema import v1
@@ -141,6 +144,64 @@ class SyncPromptContext:
         """
         self._wait(lambda: self._context.send_update(update))
 
+    def plan(self, entries: Sequence[v1.PlanEntry | str]) -> None:
+        """
+        Send the whole plan; see L{PromptContext.plan}.
+        """
+        self._wait(lambda: self._context.plan(entries))
+
+    def tool_call(self, title: str, **options: Any) -> SyncToolCall:
+        """
+        A tool call, to be entered with C{with}; the options are L{PromptContext.tool_call}'s.
+        """
+        return SyncToolCall(self._context.tool_call(title, **options), self._wait)
+
+    def read_file(self, path: str, line: int | None = None, limit: int | None = None) -> str:
+        """
+        The text of a file as the editor has it.
+        """
+        return self._wait(lambda: self._context.read_file(path, line, limit))
+
+    def try_read_file(self, path: str, line: int | None = None, limit: int | None = None) -> str | None:
+        """
+        The same; L{None} if it can't be had.  Only the turn's cancellation is still an error.
+        """
+        return self._wait(lambda: self._context.try_read_file(path, line, limit))
+
+    def write_file(self, path: str, content: str) -> None:
+        """
+        Write a file through the editor.
+        """
+        self._wait(lambda: self._context.write_file(path, content))
+
+    def ask_permission(self, action: str, kind: v1.ToolKind = "other") -> bool:
+        """
+        Ask the user whether C{action} may be done; see L{PromptContext.ask_permission}.
+        """
+        return self._wait(lambda: self._context.ask_permission(action, kind))
+
+    def ask_choice(self, question: str, *choices: str) -> str | None:
+        """
+        Let the user pick one of at least two choices; see L{PromptContext.ask_choice}.
+        """
+        return self._wait(lambda: self._context.ask_choice(question, *choices))
+
+    def execute(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> CommandResult:
+        """
+        Run a command in a terminal of the client's, and wait for its end; see L{PromptContext.execute}.
+        """
+        return self._wait(
+            lambda: self._context.execute(command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
+        )
+
     def call(self, request: object, **options: Any) -> Any:
         """
         Send any request of the protocol to the client, and wait for its response.
@@ -204,3 +265,79 @@ class SyncPromptContext:
         Give the terminal back.
         """
         return self._wait(lambda: self._context.release_terminal(terminal_id, **call_options))
+
+
+class SyncToolCall:
+    """
+    An L{OpenToolCall<acp_twisted.agent.tool_calls.OpenToolCall>} for a blocking handler::
+
+        with context.tool_call("Read the file", kind="read") as call:
+            call.update(content=[…])
+    """
+
+    def __init__(self, call: OpenToolCall, wait: Callable[[Callable[[], Deferred[Any]]], Any]) -> None:
+        self._call = call
+        self._wait = wait
+
+    @property
+    def tool_call_id(self) -> str:
+        """
+        Its id, unique in the session.
+        """
+        return self._call.tool_call_id
+
+    @property
+    def status(self) -> v1.ToolCallStatus:
+        """
+        What was last said of its state.
+        """
+        return self._call.status
+
+    @property
+    def finished(self) -> bool:
+        """
+        Whether it is completed or failed.
+        """
+        return self._call.finished
+
+    def begin(self) -> None:
+        """
+        Report it.  The C{with} block does so.
+        """
+        self._wait(self._call.begin)
+
+    def update(self, **changes: Any) -> None:
+        """
+        Report what has changed; see L{OpenToolCall.update<acp_twisted.agent.tool_calls.OpenToolCall.update>}.
+        """
+        self._wait(lambda: self._call.update(**changes))
+
+    def complete(self, content: Sequence[v1.ToolCallContent] | None = None, raw_output: Any = None) -> None:
+        """
+        It is done.
+        """
+        self._wait(lambda: self._call.complete(content, raw_output))
+
+    def fail(self, content: Sequence[v1.ToolCallContent] | None = None, raw_output: Any = None) -> None:
+        """
+        It did not work, or was not allowed.
+        """
+        self._wait(lambda: self._call.fail(content, raw_output))
+
+    def ask_permission(self) -> bool:
+        """
+        Ask the user whether it may run.
+        """
+        return bool(self._wait(self._call.ask_permission))
+
+    def __enter__(self) -> SyncToolCall:
+        self.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # The turn may be over for this thread; then the tool call was closed with it.
+        if self.finished:
+            return
+        self._wait(lambda: self._call.leave(kind is not None))

@@ -4,13 +4,19 @@ What a prompt's handler has in hand while its turn lasts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
-from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.agent import tool_calls
+from acp_twisted.agent.commands import CommandResult, run_command
+from acp_twisted.agent.tool_calls import OpenToolCall
+from acp_twisted.errors import AcpError, RequestCancelled
+from acp_twisted.jsonrpc.calls import Call, Unheeded
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.schema import v1
 from acp_twisted.turn.prompt_session import Turn
@@ -18,6 +24,7 @@ from acp_twisted.turn.prompt_session import Turn
 if TYPE_CHECKING:
     from acp_twisted.agent.connection import AgentConnection
 
+_T = TypeVar("_T")
 _log = Logger()
 
 
@@ -37,6 +44,8 @@ class PromptContext:
         self.request = request
         self._turn = turn
         self._outstanding: dict[Call[Any], None] = {}  # in the order of asking
+        self._helpers: dict[Deferred[Any], None] = {}
+        self._tool_calls: dict[OpenToolCall, None] = {}
 
     @property
     def session_id(self) -> str:
@@ -92,6 +101,8 @@ class PromptContext:
         Cancel the requests to the client that this turn has sent and that are unanswered, each once (X9).  Those that
         were detached go on: nobody waits for them.
         """
+        for helper in list(self._helpers):
+            helper.cancel()
         for call in list(self._outstanding):
             if call.pending.call is None:
                 self._outstanding.pop(call, None)
@@ -124,6 +135,168 @@ class PromptContext:
             _log.debug("an update after the answer of a turn of session {session}", session=self.session_id)
             return succeed(None)
         return self.connection.send_update(self.session_id, update)
+
+    def plan(self, entries: Sequence[v1.PlanEntry | str]) -> Deferred[None]:
+        """
+        Send the whole plan, which replaces the one before (1.151).
+
+        @param entries: its steps; a string is one of medium priority that has not begun.
+        """
+        return self.send_update(
+            v1.Plan(
+                entries=[
+                    v1.PlanEntry(content=each, priority="medium", status="pending") if isinstance(each, str) else each
+                    for each in entries
+                ]
+            )
+        )
+
+    def tool_call(
+        self,
+        title: str,
+        *,
+        kind: v1.ToolKind = "other",
+        status: v1.ToolCallStatus = "in_progress",
+        tool_call_id: str | None = None,
+        name: str | None = None,
+        content: Sequence[v1.ToolCallContent] = (),
+        locations: Sequence[v1.ToolCallLocation] = (),
+        raw_input: Any = None,
+        meta: dict[str, Any] | None = None,
+    ) -> OpenToolCall:
+        """
+        A tool call, to be entered with C{async with}.
+
+        @param status: C{"pending"} while its input is not complete, or the user must be asked first.
+        @param tool_call_id: unique in the session; a random one if it is L{None}.
+        """
+        call = v1.ToolCall(
+            tool_call_id=str(uuid4()) if tool_call_id is None else tool_call_id,
+            title=title,
+            name=name,
+            kind=kind,
+            status=status,
+            content=list(content),
+            locations=list(locations),
+            raw_input=raw_input,
+            meta=meta,
+        )
+        return OpenToolCall(self, call)
+
+    def keep_tool_call(self, call: OpenToolCall) -> None:
+        """
+        A tool call is open: it is to be closed before the turn's answer.
+        """
+        if not self._tool_calls:
+            self._turn.before_answer.append(self._close_tool_calls)
+        self._tool_calls[call] = None
+
+    def drop_tool_call(self, call: OpenToolCall) -> None:
+        """
+        It is finished.
+        """
+        self._tool_calls.pop(call, None)
+
+    def _close_tool_calls(self) -> None:
+        calls, self._tool_calls = self._tool_calls, {}
+        for call in calls:
+            # The turn counts as answered by now, and its answer comes right behind.
+            sent = self.connection.send_update(self.session_id, call.closing_words())
+            sent.addErrback(tool_calls.unsent)
+
+    # ---- what takes more than one request
+
+    def helping(self, work: Coroutine[Deferred[Any], Any, _T]) -> Deferred[_T]:
+        """
+        Run C{work}, and cancel it with the requests of the turn.
+        """
+        helper: Deferred[_T] = Deferred.fromCoroutine(work)
+        result: Unheeded[_T] = Unheeded(lambda _: helper.cancel())
+        self._helpers[result] = None
+
+        def done(value: _T) -> None:
+            self._helpers.pop(result, None)
+            if not result.called:
+                result.callback(value)
+
+        def failed(failure: Failure) -> None:
+            self._helpers.pop(result, None)
+            if not result.called:
+                result.errback(failure.value if isinstance(failure.value, AcpError) else failure)
+
+        helper.addCallbacks(done, failed)
+        return result
+
+    def read_file(self, path: str, line: int | None = None, limit: int | None = None) -> Deferred[str]:
+        """
+        The text of a file as the editor has it; see L{read_text_file}.
+        """
+        return self.read_text_file(path, line, limit).addCallback(lambda response: response.content)
+
+    def try_read_file(self, path: str, line: int | None = None, limit: int | None = None) -> Deferred[str | None]:
+        """
+        The same; L{None} if it can't be had, for whatever reason.  Only the turn's cancellation is still an error.
+        """
+        return self.helping(self._try_read(path, line, limit))
+
+    async def _try_read(self, path: str, line: int | None, limit: int | None) -> str | None:
+        try:
+            return await self.read_file(path, line, limit)
+        except AcpError as error:
+            if self.is_cancelled or (isinstance(error, RequestCancelled) and not error.remote):
+                raise
+            _log.debug("a file could not be read: {kind}", kind=type(error).__name__)
+            return None
+
+    def write_file(self, path: str, content: str) -> Deferred[None]:
+        """
+        Write a file through the editor; see L{write_text_file}.
+        """
+        return self.write_text_file(path, content).addCallback(lambda _: None)
+
+    def ask_permission(self, action: str, kind: v1.ToolKind = "other") -> Deferred[bool]:
+        """
+        Ask the user whether C{action} may be done, as a tool call of its own.  Anything but a plain yes is C{False}.
+        """
+        return self.helping(tool_calls.ask_permission(self, action, kind))
+
+    def ask_choice(self, question: str, *choices: str) -> Deferred[str | None]:
+        """
+        Let the user pick one of at least two choices, as a tool call of its own.
+
+        @return: the choice; L{None} when he picks none.  It fails with
+            L{InternalError<acp_twisted.errors.InternalError>} when the client picks what was not offered.
+        @raise ValueError: for less than two.
+        """
+        if len(choices) < 2:
+            raise ValueError("a choice is between two things at least")
+        return self.helping(tool_calls.ask_choice(self, question, choices))
+
+    def execute(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> Deferred[CommandResult]:
+        """
+        Run a command in a terminal of the client's, and wait for its end, which has no timeout.  The terminal is
+        released whatever happens, once.
+
+        @param env: what is added to the client's own environment.
+        @param cwd: absolute.
+        """
+        request = v1.CreateTerminalRequest(
+            session_id=self.session_id,
+            command=command,
+            args=list(args),
+            env=[v1.EnvVariable(name=name, value=value) for name, value in (env or {}).items()],
+            cwd=cwd,
+            output_byte_limit=output_byte_limit,
+        )
+        return self.helping(run_command(self, request))
 
     # ---- requests to the client
 

@@ -26,6 +26,7 @@ class Turn:
     @ivar token: set when anything cancels this turn.
     @ivar answered: whether the turn is over: its answer is decided, or can't be given any more.  It becomes true just
         before the answer is written, and updates sent for the turn after that are to be dropped.
+    @ivar before_answer: what is called, once, right before the answer is written, when C{answered} is true already.
     """
 
     session_id: str
@@ -36,6 +37,7 @@ class Turn:
     _start: Callable[[Turn], Deferred[Any]] = field(repr=False)
     _cancelled_with: Callable[[Any], object] = field(repr=False)
     answered: bool = field(default=False, init=False)
+    before_answer: list[Callable[[], object]] = field(factory=list, init=False, repr=False)
     _handler: Deferred[Any] | None = field(default=None, init=False, repr=False)
     _stopped: bool = field(default=False, init=False, repr=False)
 
@@ -86,6 +88,7 @@ class Turn:
         """
         Answer with C{result}; with -32603 if it can't be sent.
         """
+        self._last_words()
         try:
             self._respond(result)
         except Exception:
@@ -97,6 +100,7 @@ class Turn:
         Answer with the stop reason C{cancelled}, keeping what is to be kept of the handler's own C{result}; without it,
         if that can't be sent.
         """
+        self._last_words()
         for kept in (None,) if result is None else (result, None):
             try:
                 self._respond(self._cancelled_with(kept))
@@ -110,7 +114,13 @@ class Turn:
         """
         Answer with C{error}.
         """
+        self._last_words()
         try:
             self._fail(error)
         except Exception:
             _log.failure("session/prompt: the error could not be sent")
+
+    def _last_words(self) -> None:
+        while self.before_answer:
+            with _log.failuresHandled("session/prompt: what was to come before the answer failed"):
+                self.before_answer.pop(0)()
