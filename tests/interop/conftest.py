@@ -17,6 +17,13 @@ from interop.fake_model import FakeModel
 from interop.programs import Programs
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """
+    The marker of what takes its time.
+    """
+    config.addinivalue_line("markers", "slow: takes more than five seconds even on an idle machine")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """

@@ -23,6 +23,12 @@ from twisted.python.failure import Failure
 SOURCES = Path(__file__).resolve().parent / "peers_src"
 OUR_AGENT = (sys.executable, "-m", "acp_twisted.testing.scripted_agent")
 PLAIN_AGENT = (sys.executable, str(Path(__file__).with_name("plain_agent.py")))
+TWISTD_AGENT = (
+    "/usr/bin/env",
+    f"PYTHONPATH={Path(__file__).resolve().parent.parent}",
+    str(Path(sys.executable).with_name("twistd")),
+    *("--nodaemon", "--pidfile", "", "acp", "--agent", "interop.plain_agent:agent", "--stdio"),
+)
 OWN_GROUP = (sys.executable, "-I", "-S", "-c", "import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])")
 
 

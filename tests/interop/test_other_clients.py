@@ -85,6 +85,7 @@ MEND = ('"protocolVersion": "1"', '"protocolVersion": 1')
     [(None, ["initialization", "session_lifecycle", "schema_validation"], 10), (MEND, [], 30)],
     ids=["as-it-is", "mended"],
 )
+@pytest.mark.slow
 @pytest.mark.seconds(150)
 async def test_acplint(
     programs: Programs, workspace: Path, mend: tuple[str, str] | None, categories: list[str], least: int

@@ -167,6 +167,7 @@ async def test_typescript_modes_and_close(editor: Editor, workspace: Path) -> No
 # ---- examples
 
 
+@pytest.mark.slow
 async def test_typescript_example(editor: Editor, workspace: Path) -> None:
     """SDK 1.9.0's example agent: ids from 0, tool calls, a permission, in about five seconds."""
     session = await editor.open(peer("ts-agent").command(), cwd=workspace)
@@ -268,9 +269,6 @@ async def test_chuk_agent_answers_a_notification(editor: Editor, workspace: Path
 # ---- fast-agent: a coding agent whose model repeats what it is told
 
 
-FAST_AGENT = pytest.mark.seconds(60)
-
-
 async def fast_agent(editor: Editor, folder: Path) -> ClientSession:
     """
     A session with fast-agent's passthrough model, its home in the folder.
@@ -279,7 +277,8 @@ async def fast_agent(editor: Editor, folder: Path) -> ClientSession:
     return await editor.open(command, cwd=folder, env={"HOME": str(folder)})
 
 
-@FAST_AGENT
+@pytest.mark.slow
+@pytest.mark.seconds(60)
 async def test_fast_agent_calls_everything(editor: Editor, workspace: Path) -> None:
     """Permission, fs both ways and a terminal for real, asked for by an agent that real people use."""
     session = await fast_agent(editor, workspace)
@@ -298,7 +297,8 @@ async def test_fast_agent_calls_everything(editor: Editor, workspace: Path) -> N
         await session.connection.load_session("no-such-session", cwd=str(workspace))
 
 
-@FAST_AGENT
+@pytest.mark.slow
+@pytest.mark.seconds(60)
 async def test_fast_agent_denied(editor: Editor, workspace: Path) -> None:
     """A rejected permission keeps it from writing."""
     editor.permit = "reject"
@@ -308,7 +308,8 @@ async def test_fast_agent_denied(editor: Editor, workspace: Path) -> None:
     assert not (workspace / "new.txt").exists()
 
 
-@FAST_AGENT
+@pytest.mark.slow
+@pytest.mark.seconds(60)
 async def test_fast_agent_leaves_its_terminal_when_it_is_cancelled(editor: Editor, workspace: Path) -> None:
     """Interop 7.10: the cancelled turn leaves a command running; the editor ends it, and the open wait is settled."""
     session = await fast_agent(editor, workspace)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from peers import peer
 
-from interop.programs import OUR_AGENT, PLAIN_AGENT, SOURCES, Outcome, Programs
+from interop.programs import OUR_AGENT, PLAIN_AGENT, SOURCES, TWISTD_AGENT, Outcome, Programs
 from interop.wires import Wire, recorded, tapped
 
 Json = dict[str, Any]
@@ -154,10 +154,11 @@ async def test_a_message_of_three_megabytes(name: str, programs: Programs, works
 
 
 @ALL
+@pytest.mark.parametrize("agent", [PLAIN_AGENT, TWISTD_AGENT], ids=["alone", "twistd"])
 @pytest.mark.seconds(30)
-async def test_every_kind_of_update(name: str, programs: Programs, workspace: Path) -> None:
+async def test_every_kind_of_update(name: str, agent: tuple[str, ...], programs: Programs, workspace: Path) -> None:
     """soulacp raises, and the TypeScript SDK complains on stderr, when an update is not what the schema says."""
-    outcome, wire = await drive(programs, name, [{"prompt": "anything"}], workspace, agent=PLAIN_AGENT)
+    outcome, wire = await drive(programs, name, [{"prompt": "anything"}], workspace, agent=agent)
     kinds = [update["sessionUpdate"] for update in wire.updates()]
     assert kinds == [
         "user_message_chunk",
