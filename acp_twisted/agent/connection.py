@@ -5,6 +5,7 @@ One connection of an agent: its sessions, their turns, and what the agent can as
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -165,6 +166,9 @@ class AgentConnection(Connection):
         return encoded
 
     def _describe(self, request: v1.InitializeRequest, _: object) -> v1.InitializeResponse:
+        return self.derived_answer(request)
+
+    def derived_answer(self, request: v1.InitializeRequest) -> v1.InitializeResponse:
         """
         The answer to C{initialize} that follows from how the agent was built: its only version (1.14), what it can do,
         and the ways to authenticate that this client can go (1.33).
@@ -227,11 +231,15 @@ class AgentConnection(Connection):
             self._known_session(request.params)
         session = self._sessions.get(params.session_id)
         answer = partial(encode_result, method=method)
+        own = copy_context()  # the end of a turn is told from within that turn, whose token is not this request's
+
+        def call() -> object:
+            return outcome(handler(params, self))
 
         def close() -> object:
             # A session/load that came before this may have opened it again.
             again = self._sessions.get(params.session_id)
-            return _then(self._end_session(again), lambda _: _then(outcome(handler(params, self)), answer))
+            return _then(self._end_session(again), lambda _: _then(own.run(call), answer))
 
         return self._end_session(session).addCallback(lambda _: _after(gate, close))
 
