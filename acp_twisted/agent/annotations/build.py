@@ -1,0 +1,284 @@
+"""
+From a decorated class to an agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from inspect import getattr_static, isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature, unwrap
+from typing import Any
+
+from attrs import evolve
+from zope.interface import Interface
+from zope.interface.exceptions import Invalid
+from zope.interface.verify import verifyObject
+
+from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
+from acp_twisted.agent.annotations.arguments import Arguments, find_arguments
+from acp_twisted.agent.annotations.hints import HintError, awaited, evaluate
+from acp_twisted.agent.annotations.invoke import Calling, ErrorMapping
+from acp_twisted.agent.annotations.marks import AgentMark, AnyMark, ErrorMark, Mark, agent_mark_of, marks_of
+from acp_twisted.agent.annotations.model import (
+    AgentDefinitionError,
+    HandlerMethod,
+    IArgumentResolver,
+    IInterceptor,
+    IReturnValueHandler,
+)
+from acp_twisted.agent.annotations.returns import refuse_returns, responder_for, union_of
+from acp_twisted.limits import Limits
+from acp_twisted.schema import v1
+from acp_twisted.schema.values import Model, UnknownVariant
+
+
+def build_agent(
+    definition: object,
+    *,
+    interceptors: Sequence[IInterceptor] = (),
+    argument_resolvers: Sequence[IArgumentResolver] = (),
+    return_value_handlers: Sequence[IReturnValueHandler] = (),
+    request_timeout: float | None = None,
+    cancel_grace_period: float | None = None,
+    max_prompt_duration: float | None = None,
+    cascade_cancellation: bool | None = None,
+    limits: Limits | None = None,
+    builder: AcpAgentBuilder | None = None,
+) -> AcpAgent:
+    """
+    An agent of a class with decorators, or of an instance of one.  A class is called without arguments.  There is one
+    instance for all connections and sessions.
+
+    @param definition: the class, or the instance.
+    @param interceptors: stand around every method, the first outermost.
+    @param argument_resolvers: are asked about each parameter before the built-in ones.
+    @param return_value_handlers: are asked about each method that is answered.
+    @param request_timeout: as L{AcpAgentBuilder.request_timeout}, and so are those that follow; L{None} leaves them.
+    @param builder: one to go on with, for what has no decorator; a new one unless given.
+    @raise AgentDefinitionError: when something is wrong with the class.  It names everything that is.
+    """
+    agent_builder = AcpAgent.builder() if builder is None else builder
+    _set(agent_builder, "request_timeout", request_timeout)
+    _set(agent_builder, "cancel_grace_period", cancel_grace_period)
+    _set(agent_builder, "max_prompt_duration", max_prompt_duration)
+    _set(agent_builder, "cascade_cancellation", cascade_cancellation)
+    _set(agent_builder, "limits", limits)
+    definer = _Definition(definition, interceptors, argument_resolvers, return_value_handlers)
+    return definer.build(agent_builder)
+
+
+def _set(builder: AcpAgentBuilder, option: str, value: object) -> None:
+    if value is not None:
+        getattr(builder, option)(value)
+
+
+class _Definition:
+    """
+    A class on its way to an agent, and what is wrong with it so far.
+    """
+
+    def __init__(
+        self,
+        definition: object,
+        interceptors: Sequence[IInterceptor],
+        resolvers: Sequence[IArgumentResolver],
+        return_handlers: Sequence[IReturnValueHandler],
+    ) -> None:
+        self._definition = definition
+        self._class = definition if isinstance(definition, type) else type(definition)
+        self._interceptors = tuple(interceptors)
+        self._resolvers = tuple(resolvers)
+        self._return_handlers = tuple(return_handlers)
+        self._faults: list[str] = []
+        self._callings: dict[str, tuple[Mark, Calling]] = {}
+        self._errors = ErrorMapping({})
+
+    def build(self, builder: AcpAgentBuilder) -> AcpAgent:
+        """
+        The agent.
+        """
+        mark = self._agent_mark()
+        self._provide("interceptors", self._interceptors, IInterceptor)
+        self._provide("argument_resolvers", self._resolvers, IArgumentResolver)
+        self._provide("return_value_handlers", self._return_handlers, IReturnValueHandler)
+        self._refuse()
+        instance = self._instance()
+        for name, found in self._marked():
+            self._method(instance, name, found)
+        if "session/prompt" not in self._callings and not self._faults:
+            self._fault("it has no @prompt method, which every agent needs; decorate one")
+        self._refuse()
+        return self._assemble(builder, mark)
+
+    def _fault(self, what: str) -> None:
+        self._faults.append(f"{self._class.__name__}: {what}")
+
+    def _refuse(self) -> None:
+        if self._faults:
+            raise AgentDefinitionError(self._faults)
+
+    # ---- the class
+
+    def _agent_mark(self) -> AgentMark:
+        mark = agent_mark_of(self._class)
+        if mark is None:
+            self._fault('it is not decorated; write @acp_agent(name="…", version="…") above the class')
+            raise AgentDefinitionError(self._faults)
+        for option in ("name", "version"):
+            value = getattr(mark, option)
+            if not isinstance(value, str) or not value:
+                self._fault(f'@acp_agent({option}={value!r}): give a text; write {option}="…"')
+        if isinstance(mark.auth_methods, str | Model) or not all(
+            isinstance(each, Model | UnknownVariant) for each in mark.auth_methods
+        ):
+            self._fault("@acp_agent(auth_methods=…): give a list of v1.AuthMethodAgent and v1.AuthMethodTerminal")
+        return mark
+
+    def _provide(self, option: str, given: Sequence[object], interface: type[Interface]) -> None:
+        for each in given:
+            try:
+                verifyObject(interface, each)
+            except Invalid:
+                shown = each.__name__ if isinstance(each, type) else type(each).__name__
+                self._fault(
+                    f"{option}: {shown} does not provide {interface.__name__}; give an instance of a class with "
+                    f"@implementer({interface.__name__}) and all of its methods"
+                )
+
+    def _instance(self) -> object:
+        if not isinstance(self._definition, type):
+            return self._definition
+        try:
+            signature(self._class).bind()
+        except TypeError as error:
+            self._fault(f"it can't be made without arguments ({error}); give build_agent an instance")
+            self._refuse()
+        return self._class()
+
+    def _marked(self) -> Iterator[tuple[str, tuple[AnyMark, ...]]]:
+        """
+        The names of the decorated methods, base classes first, and their marks.  A method that overrides a decorated
+        one has its marks, unless it has some of its own; L{None} in its place has none.
+        """
+        names = {name: None for base in reversed(self._class.__mro__) for name in vars(base)}
+        for name in names:
+            for base in self._class.__mro__:
+                marks = marks_of(vars(base).get(name))
+                if marks:
+                    if getattr_static(self._class, name) is not None:
+                        yield name, marks
+                    break
+
+    # ---- its methods
+
+    def _method(self, instance: object, name: str, marks: tuple[AnyMark, ...]) -> None:
+        static = getattr_static(self._class, name)
+        function = None if isinstance(static, property) else getattr(instance, name)
+        for mark in marks:
+            decorator = "exception_handler" if isinstance(mark, ErrorMark) else mark.decorator
+            where = f"{self._class.__name__}.{name} (@{decorator})"
+            if not callable(function):
+                self._faults.append(f"{where}: it is of type {type(static).__name__}; decorate a method")
+                continue
+            plain = unwrap(getattr(function, "__func__", function))
+            # The wrapper counts here, and not what it wraps: inlineCallbacks makes a function of a generator.
+            if isgeneratorfunction(function) or isasyncgenfunction(function):
+                self._faults.append(f"{where}: it is a generator; send what it yields, and return the answer")
+                continue
+            handler = HandlerMethod(
+                owner=self._class,
+                name=name,
+                function=function,
+                decorator=decorator,
+                method="" if isinstance(mark, ErrorMark) else mark.method,
+                is_request=isinstance(mark, Mark) and mark.is_request,
+                blocking=isinstance(mark, Mark) and mark.blocking,
+                returns=self._returns(where, function),
+            )
+            if handler.blocking and (iscoroutinefunction(function) or iscoroutinefunction(plain)):
+                self._faults.append(f"{where}: async def does not block; drop blocking=True, or write def")
+            if isinstance(mark, ErrorMark):
+                self._exception_handler(handler, mark)
+            else:
+                self._handler(handler, mark)
+
+    def _returns(self, where: str, function: Any) -> object:
+        annotation = signature(function).return_annotation
+        if annotation is signature(function).empty:
+            return Any
+        try:
+            return awaited(evaluate(annotation, function))
+        except HintError as fault:
+            self._faults.append(f"{where}, what it returns: {fault}")
+            return Any
+
+    def _handler(self, handler: HandlerMethod, mark: Mark) -> None:
+        if mark.method in self._callings:
+            other = self._callings[mark.method][1].handler
+            self._faults.append(
+                f"{handler}: {other} handles {mark.method} already; keep one of the two decorators, or set one of the "
+                "methods to None in the subclass"
+            )
+            return
+        if mark.decorator.startswith("ext_") and not mark.method.startswith("_"):
+            self._faults.append(
+                f"{handler}: the name of an extension begins with an underscore; write "
+                f'@{mark.decorator}("_{mark.method}")'
+            )
+        returned = next((each for each in self._return_handlers if each.supports(handler)), None)
+        fault = None if returned is not None else refuse_returns(handler)
+        if fault is not None:
+            self._faults.append(f"{handler}: {fault}")
+        calling = Calling(
+            handler=handler,
+            arguments=self._arguments(handler),
+            respond=responder_for(handler),
+            returned=returned,
+            interceptors=self._interceptors,
+            errors=self._errors,
+        )
+        self._callings[mark.method] = (mark, calling)
+
+    def _exception_handler(self, handler: HandlerMethod, mark: ErrorMark) -> None:
+        arguments = self._arguments(handler, mark.kinds)
+        for kind in mark.kinds:
+            if kind in self._errors.handlers:
+                other = self._errors.handlers[kind][0]
+                self._faults.append(f"{handler}: {other} handles {kind.__name__} already; name it in one of the two")
+            else:
+                self._errors.handlers[kind] = (handler, arguments)
+
+    def _arguments(self, handler: HandlerMethod, kinds: tuple[type[BaseException], ...] = ()) -> Arguments:
+        arguments, faults = find_arguments(handler, self._resolvers, kinds)
+        self._faults += faults
+        return arguments
+
+    # ---- the agent
+
+    def _assemble(self, builder: AcpAgentBuilder, mark: AgentMark) -> AcpAgent:
+        builder.agent_info(mark.name, mark.version, mark.title)
+        if mark.auth_methods:
+            builder.auth_methods(mark.auth_methods)
+        said = _capabilities(mark)
+        for each, calling in self._callings.values():
+            if each.decorator.startswith("ext_"):
+                getattr(builder, f"{each.decorator}_handler")(each.method, calling)
+            else:
+                getattr(builder, f"{each.decorator}_handler")(calling)
+            if each.decorator == "prompt":
+                said.prompt_capabilities = v1.PromptCapabilities(
+                    image=each.image, audio=each.audio, embedded_context=each.embedded_context
+                )
+        agent = builder.build()
+        agents_own = [each for each in agent.auth_methods if isinstance(each, v1.AuthMethodAgent)]
+        if agents_own and "authenticate" not in agent.handlers:
+            self._fault("its auth_methods promise what nothing handles; decorate a method with @authenticate")
+            self._refuse()
+        return evolve(agent, capabilities=union_of(agent.capabilities, said))
+
+
+def _capabilities(mark: AgentMark) -> v1.AgentCapabilities:
+    more = v1.SessionAdditionalDirectoriesCapabilities() if mark.additional_directories else None
+    return v1.AgentCapabilities(
+        mcp_capabilities=v1.McpCapabilities(http=mark.mcp_http, sse=mark.mcp_sse),
+        session_capabilities=v1.SessionCapabilities(additional_directories=more),
+    )

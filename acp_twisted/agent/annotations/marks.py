@@ -1,0 +1,317 @@
+"""
+The decorators: they leave a mark on what they decorate and return it unchanged, so that it can still be called and
+tested like any other method, and a type checker sees what was written.
+
+Whether the marks make sense is looked at when the agent is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar, overload
+
+from attrs import frozen
+
+_F = TypeVar("_F", bound="Callable[..., Any]")
+_C = TypeVar("_C", bound=type)
+
+_MARKS: Final = "__acp_marks__"
+_AGENT: Final = "__acp_agent__"
+
+
+@frozen
+class AgentMark:
+    """
+    What L{acp_agent} says of a class.
+    """
+
+    name: str
+    version: str
+    title: str | None
+    auth_methods: Sequence[Any]
+    mcp_http: bool
+    mcp_sse: bool
+    additional_directories: bool
+
+
+@frozen
+class Mark:
+    """
+    That a method handles one of the protocol's methods, or an extension's.
+
+    @ivar decorator: the decorator's name, for messages.
+    @ivar method: the name on the wire.
+    @ivar is_request: whether it is answered.
+    """
+
+    decorator: str
+    method: str
+    is_request: bool = True
+    image: bool = False
+    audio: bool = False
+    embedded_context: bool = False
+    blocking: bool = False
+
+
+@frozen
+class ErrorMark:
+    """
+    That a method maps exceptions of these classes.
+    """
+
+    kinds: tuple[type[BaseException], ...]
+
+
+AnyMark = Mark | ErrorMark
+
+
+def marks_of(attribute: object) -> tuple[AnyMark, ...]:
+    """
+    The marks on an attribute of a class, the innermost decorator's first.
+    """
+    if isinstance(attribute, property):
+        attribute = attribute.fget
+    function = getattr(attribute, "__func__", attribute)  # what a staticmethod or a classmethod is made of
+    marks: tuple[AnyMark, ...] = getattr(function, "__dict__", {}).get(_MARKS, ())
+    return marks
+
+
+def agent_mark_of(cls: type) -> AgentMark | None:
+    """
+    What L{acp_agent} says of the class, or of the nearest one that it inherits from.
+    """
+    mark: AgentMark | None = getattr(cls, _AGENT, None)
+    return mark
+
+
+def _marked(function: _F, mark: AnyMark, decorator: str) -> _F:
+    target: Any = getattr(function, "__func__", function)
+    if isinstance(target, type) or not callable(target):
+        raise TypeError(f"@{decorator} is for a method, and this is a {type(function).__name__}")
+    setattr(target, _MARKS, (*marks_of(target), mark))
+    return function
+
+
+def acp_agent(
+    *,
+    name: str,
+    version: str,
+    title: str | None = None,
+    auth_methods: Sequence[Any] = (),
+    mcp_http: bool = False,
+    mcp_sse: bool = False,
+    additional_directories: bool = False,
+) -> Callable[[_C], _C]:
+    """
+    For a class: instances of it are agents.  A subclass is one too, and says the same of itself unless it is decorated
+    again.
+
+    @param name: what C{initialize} says of the agent, with C{version} and C{title}.
+    @param auth_methods: the ways to authenticate, C{v1.AuthMethodAgent} and C{v1.AuthMethodTerminal}.
+    @param mcp_http: whether it can use MCP servers over HTTP.
+    @param mcp_sse: whether it can use MCP servers over SSE.
+    @param additional_directories: whether its sessions take more directories than C{cwd}.
+    """
+
+    def decorate(cls: _C) -> _C:
+        mark = AgentMark(name, version, title, auth_methods, mcp_http, mcp_sse, additional_directories)
+        setattr(cls, _AGENT, mark)
+        return cls
+
+    return decorate
+
+
+@overload
+def prompt(function: _F, /) -> _F: ...
+
+
+@overload
+def prompt(
+    *, image: bool = False, audio: bool = False, embedded_context: bool = False, blocking: bool = False
+) -> Callable[[_F], _F]: ...
+
+
+def prompt(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    image: bool = False,
+    audio: bool = False,
+    embedded_context: bool = False,
+    blocking: bool = False,
+) -> Callable[..., Any]:
+    """
+    For the method that answers C{session/prompt}; the one that an agent must have.
+
+    It returns a C{v1.PromptResponse}; or a C{str}, which is sent as a message before the turn ends with C{end_turn}
+    (nothing is sent of an empty one); or L{None}, which ends the turn so too.
+
+    @param image: whether prompts may have pictures.
+    @param audio: whether prompts may have sound.
+    @param embedded_context: whether prompts may have resources within them.
+    @param blocking: run it in the reactor's thread pool; its context is a
+        L{SyncPromptContext<acp_twisted.agent.blocking.SyncPromptContext>}.
+    """
+
+    def decorate(method: _F) -> _F:
+        mark = Mark(
+            "prompt",
+            "session/prompt",
+            image=image,
+            audio=audio,
+            embedded_context=embedded_context,
+            blocking=blocking,
+        )
+        return _marked(method, mark, "prompt")
+
+    return decorate if function is None else decorate(function)
+
+
+def initialize(function: _F) -> _F:
+    """
+    For the method that has a say in the answer to C{initialize}.  What it leaves out is filled in: a capability is
+    announced when the method's answer or the agent's handlers say so.  It may return L{None}.
+    """
+    return _marked(function, Mark("initialize", "initialize"), "initialize")
+
+
+def authenticate(function: _F) -> _F:
+    """
+    For the method that answers C{authenticate}.
+    """
+    return _marked(function, Mark("authenticate", "authenticate"), "authenticate")
+
+
+def logout(function: _F) -> _F:
+    """
+    For the method that answers C{logout}.
+    """
+    return _marked(function, Mark("logout", "logout"), "logout")
+
+
+def new_session(function: _F) -> _F:
+    """
+    For the method that answers C{session/new}.  Without one a session gets a random id, and neither modes nor options.
+    """
+    return _marked(function, Mark("new_session", "session/new"), "new_session")
+
+
+def load_session(function: _F) -> _F:
+    """
+    For the method that answers C{session/load}, once the whole conversation is replayed (1.43).
+    """
+    return _marked(function, Mark("load_session", "session/load"), "load_session")
+
+
+def resume_session(function: _F) -> _F:
+    """
+    For the method that answers C{session/resume}, without any replay (1.44).
+    """
+    return _marked(function, Mark("resume_session", "session/resume"), "resume_session")
+
+
+def list_sessions(function: _F) -> _F:
+    """
+    For the method that answers C{session/list}.
+    """
+    return _marked(function, Mark("list_sessions", "session/list"), "list_sessions")
+
+
+def close_session(function: _F) -> _F:
+    """
+    For the method that answers C{session/close}, once a turn that was running has been cancelled and answered.
+    """
+    return _marked(function, Mark("close_session", "session/close"), "close_session")
+
+
+def delete_session(function: _F) -> _F:
+    """
+    For the method that answers C{session/delete}.
+    """
+    return _marked(function, Mark("delete_session", "session/delete"), "delete_session")
+
+
+def set_session_mode(function: _F) -> _F:
+    """
+    For the method that answers C{session/set_mode}.
+    """
+    return _marked(function, Mark("set_session_mode", "session/set_mode"), "set_session_mode")
+
+
+def set_session_config_option(function: _F) -> _F:
+    """
+    For the method that answers C{session/set_config_option}, with all options (1.95).
+    """
+    mark = Mark("set_session_config_option", "session/set_config_option")
+    return _marked(function, mark, "set_session_config_option")
+
+
+def cancel(function: _F) -> _F:
+    """
+    For the method that is told of every C{session/cancel}, and of C{session/close}, once the turn's token is set.  It
+    must be quick.
+    """
+    return _marked(function, Mark("cancel", "session/cancel", is_request=False), "cancel")
+
+
+def cancel_request(function: _F) -> _F:
+    """
+    For the method that is told of every C{$/cancel_request}, after it has taken effect.
+    """
+    return _marked(function, Mark("cancel_request", "$/cancel_request", is_request=False), "cancel_request")
+
+
+def ext_request(method: str) -> Callable[[_F], _F]:
+    """
+    For the method that answers an extension's request.
+
+    @param method: its name, which begins with an underscore.
+    @raise TypeError: when it is no string, as when the brackets were forgotten.
+    """
+    return _extension(method, "ext_request", is_request=True)
+
+
+def ext_notification(method: str) -> Callable[[_F], _F]:
+    """
+    For the method that is told of an extension's notification.
+
+    @param method: its name, which begins with an underscore.
+    @raise TypeError: when it is no string, as when the brackets were forgotten.
+    """
+    return _extension(method, "ext_notification", is_request=False)
+
+
+def _extension(method: str, decorator: str, *, is_request: bool) -> Callable[[_F], _F]:
+    if not isinstance(method, str):
+        raise TypeError(f'@{decorator} takes the name on the wire: @{decorator}("_name")')
+
+    def decorate(function: _F) -> _F:
+        return _marked(function, Mark(decorator, method, is_request), decorator)
+
+    return decorate
+
+
+def exception_handler(*kinds: type[BaseException]) -> Callable[[_F], _F]:
+    """
+    For the method that is asked when another method of the class fails with one of these exceptions.  The handler of
+    the nearest class counts.
+
+    What it returns or raises takes the exception's place: an exception becomes the answer (an
+    C{AcpError} as it is), L{None} leaves things as they are, and anything else counts as
+    what the method itself returned.
+
+    A cancellation is no failure, and an C{AcpError} that the method raised is its answer
+    already.  So a handler of C{Exception} is not asked about these; only one of
+    L{CancelledError<twisted.internet.defer.CancelledError>} or C{AcpError} itself, or of a class that inherits from
+    them.  A L{LocalError<acp_twisted.errors.LocalError>} (the link was lost, a request took too long) is a failure like
+    others.
+
+    @raise TypeError: when no class of exceptions is named.
+    """
+    if not kinds or not all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds):
+        raise TypeError("@exception_handler takes the exceptions' classes: @exception_handler(ValueError)")
+
+    def decorate(function: _F) -> _F:
+        return _marked(function, ErrorMark(kinds), "exception_handler")
+
+    return decorate

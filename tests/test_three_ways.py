@@ -1,0 +1,71 @@
+"""The three agents of the tutorial "Three ways to write an agent" are the same agent to a client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SECONDS = 60
+
+ASKED = [
+    {"id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}},
+    {"id": 2, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}},
+    {"id": 3, "method": "_echo/rename", "params": {"sessionId": "s1", "name": "Narcissus"}},
+    {"id": 4, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": [{"type": "text", "text": "hi"}]}},
+]
+
+
+def converse(name: str) -> list[dict[str, Any]]:
+    """What an example says on its standard output when it is asked all of it and then left."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        input="".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in ASKED),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def update(kind: str, text: str) -> dict[str, Any]:
+    """A session/update of C{s1}, as a message."""
+    changed = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+    return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1", "update": changed}}
+
+
+def test_every_way_is_in_the_tutorial() -> None:
+    """The page shows the three files, and there is no fourth."""
+    page = (EXAMPLES.parent / "docs" / "tutorial" / "three_ways.rst").read_text(encoding="utf-8")
+    names = sorted(path.name for path in EXAMPLES.glob("three_ways_*.py"))
+    assert len(names) == 3
+    assert sorted(line.rpartition("/")[2] for line in page.splitlines() if "literalinclude::" in line) == names
+
+
+@pytest.mark.parametrize("way", ["builder", "decorators", "blocking"])
+def test_the_same_agent(way: str) -> None:
+    """The same greeting, session, extension, thought, message and answer, in the same order."""
+    greeting, *rest = converse(f"three_ways_{way}.py")
+    result = greeting["result"]
+    assert result["agentInfo"] == {"name": "echo", "version": "1.0"}
+    assert result["agentCapabilities"]["promptCapabilities"] == {
+        "image": True,
+        "audio": False,
+        "embeddedContext": False,
+    }
+    assert result["agentCapabilities"]["loadSession"] is False
+    assert rest == [
+        {"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s1"}},
+        {"jsonrpc": "2.0", "id": 3, "result": {"name": "Narcissus"}},
+        update("agent_thought_chunk", "Narcissus thinks"),
+        update("agent_message_chunk", "HI"),
+        {"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn"}},
+    ]
