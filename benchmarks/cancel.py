@@ -27,9 +27,9 @@ from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.schema import v1
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parent / "tests"))
 
-from tests.peers import peer  # noqa: E402
+from peers import peer  # noqa: E402
 
 
 def commands() -> dict[str, list[str]]:

@@ -1051,5 +1051,5 @@ def test_the_machine_looks_its_transitions_up() -> None:
     """
     Automat's own search through all transitions is not used; if that can no longer be arranged, turns become slow.
     """
-    automaton = _machine.turn_machine.__automat_automaton__  # type: ignore[attr-defined]
+    automaton = _machine.turn_machine.__automat_automaton__
     assert "outputForInput" in vars(automaton)
