@@ -1,14 +1,17 @@
 """
-A client's file system: what an agent may read and write of one directory.
+A client's file system: what an agent may read and write of some directories.  POSIX only.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
 
+from acp_twisted.client.roots import Roots
 from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_twisted.limits import MiB
 from acp_twisted.schema import v1
@@ -19,18 +22,24 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 32 * MiB
 """A larger file is not read: what is sent must fit into one message."""
 
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 class LocalFiles:
     """
-    Answers C{fs/read_text_file} and C{fs/write_text_file} from the disk.  What is outside of one directory, also by way
-    of a symbolic link, is refused.  It blocks while the disk works.
+    Answers C{fs/read_text_file} and C{fs/write_text_file} from the disk.  What is outside of its directories is
+    refused, also by way of C{..} or of a symbolic link; see L{Roots}.  It blocks while the disk works.
+
+    The path is resolved first, then checked, and then opened one directory after the other without following a link, so
+    what somebody puts in its way between the two is refused and not followed.  What it can't know of are hard links,
+    and file systems that are mounted inside.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(self, *roots: str | os.PathLike[str]) -> None:
         """
-        @param root: the directory; absolute.
+        @param roots: the directories; absolute.
         """
-        self._root = os.path.realpath(root)
+        self._roots = Roots(*roots)
 
     def serve(self, builder: AcpClientBuilder) -> AcpClientBuilder:
         """
@@ -43,14 +52,15 @@ class LocalFiles:
         Read a file: all of it, or C{limit} lines from C{line} (counted from 1) on.
 
         @raise ResourceNotFound: when there is none.
-        @raise InvalidParams: when it is outside of the directory, or no file.
+        @raise InvalidParams: when it is outside of the directories, or no file.
         @raise InternalError: when it can't be read, is too large, or is no UTF-8.
         """
-        path = self._inside(request.path)
         try:
-            text = _content(path).decode("utf-8")
+            with _open(*self._inside(request.path), os.O_RDONLY) as file:
+                text = _content(file).decode("utf-8")
         except FileNotFoundError:
-            raise ResourceNotFound("File not found", {"path": request.path}) from None
+            uri = Path(request.path).as_uri()
+            raise ResourceNotFound("File not found", {"path": request.path, "uri": uri}) from None
         except UnicodeDecodeError:
             raise InternalError("The file is no text in UTF-8", {"path": request.path}) from None
         except OSError as error:
@@ -65,32 +75,29 @@ class LocalFiles:
         """
         Write a file.  It and the directories above it are made if they are missing (1.132).
 
-        @raise InvalidParams: when it is outside of the directory, or no file.
+        @raise InvalidParams: when it is outside of the directories, no file, or its text can't be written in UTF-8.
         @raise InternalError: when it can't be written.
         """
-        path = self._inside(request.path)
         try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            # Not blocking, or a pipe without a reader would keep us; and looked at before it is cut.
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-            with open(fd, "wb") as file:
-                _regular(fd)
+            content = request.content.encode()
+        except UnicodeEncodeError:
+            raise InvalidParams("The text is none", {"path": request.path}) from None
+        try:
+            with _open(*self._inside(request.path), os.O_WRONLY | os.O_CREAT) as file:
                 file.truncate()
-                file.write(request.content.encode())
+                file.write(content)
         except OSError as error:
             raise _trouble(error, request.path) from None
         return v1.WriteTextFileResponse()
 
-    def _inside(self, path: str) -> str:
+    def _inside(self, path: str) -> tuple[str, str]:
         """
-        The real path, if that is inside.
+        The root, and the way from there.
         """
-        if not os.path.isabs(path) or "\0" in path:
-            raise InvalidParams("The path is not absolute", {"path": path})
-        real = os.path.realpath(path)
-        if os.path.commonpath([real, self._root]) != self._root or real == self._root:
-            raise InvalidParams("The path is outside of the session's directory", {"path": path})
-        return real
+        root, real = self._roots.resolve(path)
+        if real == root:
+            raise InvalidParams("The path is no file", {"path": path})
+        return root, os.path.relpath(real, root)
 
 
 class _NoFile(OSError):
@@ -102,11 +109,45 @@ def _regular(fd: int) -> None:
         raise _NoFile("it is no regular file")
 
 
-def _content(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with open(fd, "rb") as file:
+def _open(root: str, way: str, flags: int) -> BinaryIO:
+    """
+    Open a regular file, following no link on the way.
+
+    @raise OSError: also where a link, a pipe or a directory is in the way.
+    """
+    *names, last = way.split(os.sep)
+    made = bool(flags & os.O_CREAT)
+    directory = os.open(root, _DIRECTORY)
+    try:
+        for name in names:
+            below = _enter(name, directory, made)
+            os.close(directory)
+            directory = below
+        # Not blocking, or a pipe without a reader would keep us; and looked at before it is cut.
+        fd = os.open(last, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666, dir_fd=directory)
+    finally:
+        os.close(directory)
+    try:
         _regular(fd)
-        content = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        os.close(fd)
+        raise
+    return os.fdopen(fd, "wb" if made else "rb")
+
+
+def _enter(name: str, directory: int, made: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=directory)
+    except FileNotFoundError:
+        if not made:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=directory)
+    return os.open(name, _DIRECTORY, dir_fd=directory)
+
+
+def _content(file: BinaryIO) -> bytes:
+    content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise OSError(f"it is larger than {MAX_FILE_BYTES} bytes")
     return content

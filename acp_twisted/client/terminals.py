@@ -7,8 +7,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from collections.abc import Callable, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ProcessTerminated
@@ -17,6 +18,8 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from acp_twisted.client.followers import SessionFollower
+from acp_twisted.client.roots import Roots
 from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_twisted.limits import MiB
 from acp_twisted.schema import v1
@@ -25,11 +28,13 @@ from acp_twisted.transports.process_group import group_alive, signal_group
 
 if TYPE_CHECKING:
     from acp_twisted.client.client import AcpClientBuilder
+    from acp_twisted.client.connection import ClientConnection
+    from acp_twisted.client.session import ClientSession, PromptTurn
 
 _log = Logger()
 
 MAX_TERMINALS = 64
-"""Terminals that an agent may have and not have released."""
+"""Terminals that one connection may have and not have released."""
 
 MAX_OUTPUT_BYTES = MiB
 """What is kept of a terminal's output when the agent names no limit, or a higher one."""
@@ -80,16 +85,23 @@ class Output:
         return text
 
 
+Owner: TypeAlias = "tuple[ClientConnection | None, str]"
+
+
 class Terminal(ProcessProtocol):
     """
     One command.
 
-    @ivar session_id: whose it is.
+    @ivar owner: the connection and the session whose it is.
+    @ivar turn: the turn that it was created in, if any.
+    @ivar abandoned: whether it was killed because its turn came to no good end: its agent may never release it.
     @ivar status: how it ended, once it has and its output is complete.
     """
 
-    def __init__(self, session_id: str, output: Output, clock: IReactorTime) -> None:
-        self.session_id = session_id
+    def __init__(self, owner: Owner, turn: PromptTurn | None, output: Output, clock: IReactorTime) -> None:
+        self.owner = owner
+        self.turn = turn
+        self.abandoned = False
         self.output = output
         self.status: v1.TerminalExitStatus | None = None
         self._clock = clock
@@ -168,16 +180,28 @@ class LocalTerminals:
     """
     Answers the five C{terminal/} methods with processes of this machine.  Each has a process group of its own and no
     input.  A command without arguments that is no program's name is a line for the shell.
+
+    The directories say where a command may start, not where it may go: a command can do what this program can.
+
+    What its agent does not release is killed: when the turn that it was created in is cancelled or fails, when its
+    session is closed, and when its connection ends.
     """
 
-    def __init__(self, reactor: Any, cwd: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, reactor: Any, *roots: str | os.PathLike[str], environment: Mapping[str, str] | None = None
+    ) -> None:
         """
         @param reactor: provides L{IReactorTime} and L{twisted.internet.interfaces.IReactorFDSet}.
-        @param cwd: where commands run that name no directory; absolute.
+        @param roots: the directories that commands may start in; absolute.  The first is for those that name none.
+        @param environment: the variables of each command, to which the agent adds its own; this program's own if it is
+            L{None}, secrets included.
         """
         self._reactor = reactor
-        self._cwd = os.fspath(cwd)
+        self._roots = Roots(*roots)
+        self._environment = environment
         self._terminals: dict[str, Terminal] = {}
+        self._watched: dict[Owner, _Watch] = {}
+        self._connections: set[ClientConnection] = set()
         self._numbers = count(1)
 
     def serve(self, builder: AcpClientBuilder) -> AcpClientBuilder:
@@ -192,27 +216,30 @@ class LocalTerminals:
             .release_terminal_handler(self.release)
         )
 
-    def create(self, request: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
+    def create(
+        self, request: v1.CreateTerminalRequest, connection: ClientConnection | None = None
+    ) -> v1.CreateTerminalResponse:
         """
         Start a command.
 
         @raise ResourceNotFound: when there is no such command.
-        @raise InvalidParams: when its directory is none.
+        @raise InvalidParams: when its directory is none, or outside of the roots.
         @raise InternalError: when it can't be started, or there are too many.
         """
         from acp_twisted.transports._session_process import start  # noqa: PLC0415 - POSIX only
 
-        if len(self._terminals) >= MAX_TERMINALS:
-            raise InternalError("Too many terminals", {"maxTerminals": MAX_TERMINALS})
-        cwd = self._cwd if request.cwd is None else request.cwd
-        if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-            raise InvalidParams("There is no such directory", {"cwd": cwd})
-        environment = dict(os.environ)
+        self._make_room(connection)
+        cwd = self._roots.paths[0] if request.cwd is None else self._roots.resolve(request.cwd, "cwd")[1]
+        if not os.path.isdir(cwd):
+            raise InvalidParams("There is no such directory", {"cwd": request.cwd or cwd})
+        environment = dict(os.environ if self._environment is None else self._environment)
         environment.update((each.name, each.value) for each in request.env or ())
         executable, argv = _program(request, environment, cwd)
         limit = request.output_byte_limit
         output = Output(MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES))
-        terminal = Terminal(request.session_id, output, self._reactor)
+        owner = (connection, request.session_id)
+        session = self._watch(owner)
+        terminal = Terminal(owner, None if session is None else session.turn, output, self._reactor)
         try:
             start(self._reactor, executable, AgentCommand(argv, cwd), environment, terminal)
         except (OSError, ValueError) as error:
@@ -221,43 +248,105 @@ class LocalTerminals:
         self._terminals[terminal_id] = terminal
         return v1.CreateTerminalResponse(terminal_id=terminal_id)
 
-    def _find(self, session_id: str, terminal_id: str) -> Terminal:
+    def _make_room(self, connection: ClientConnection | None) -> None:
+        mine = [name for name, each in self._terminals.items() if each.owner[0] is connection]
+        if len(mine) < MAX_TERMINALS:
+            return
+        for name in mine:
+            if self._terminals[name].abandoned:
+                del self._terminals[name]
+                return
+        raise InternalError("Too many terminals", {"maxTerminals": MAX_TERMINALS})
+
+    def _watch(self, owner: Owner) -> ClientSession | None:
+        """
+        See to it that the terminals go with their session and with their connection.
+        """
+        connection, session_id = owner
+        if connection is None:
+            return None
+        if connection not in self._connections:
+            self._connections.add(connection)
+            connection.when_closed().addBoth(lambda _: self._gone(connection))
+        session = connection.session(session_id)
+        if session is not None and owner not in self._watched:
+            watch = self._watched[owner] = _Watch(self, owner)
+            session.follow(watch)
+        return session
+
+    def _gone(self, connection: ClientConnection) -> None:
+        self._connections.discard(connection)
+        self.drop(lambda terminal: terminal.owner[0] is connection)
+
+    def session_over(self, owner: Owner) -> None:
+        """
+        A session has ended.
+        """
+        self._watched.pop(owner, None)
+        self.drop(lambda terminal: terminal.owner == owner)
+
+    def abandon(self, turn: PromptTurn) -> None:
+        """
+        Kill what was created in a turn that came to no good end.  The ids stay valid until they are released, or there
+        is no room.
+        """
+        for terminal in self._terminals.values():
+            if terminal.turn is turn:
+                terminal.abandoned = True
+                terminal.kill()
+
+    def drop(self, which: Callable[[Terminal], bool]) -> None:
+        """
+        Release some.
+        """
+        for name in [name for name, terminal in self._terminals.items() if which(terminal)]:
+            self._terminals.pop(name).kill()
+
+    def _find(self, connection: ClientConnection | None, session_id: str, terminal_id: str) -> Terminal:
         terminal = self._terminals.get(terminal_id)
-        if terminal is None or terminal.session_id != session_id:
+        if terminal is None or terminal.owner != (connection, session_id):
             raise ResourceNotFound("Terminal not found", {"terminalId": terminal_id})
         return terminal
 
-    def output(self, request: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
+    def output(
+        self, request: v1.TerminalOutputRequest, connection: ClientConnection | None = None
+    ) -> v1.TerminalOutputResponse:
         """
-        What the command has printed, and how it ended if it has.
+        What the command has printed, and how it ended if it has (1.144).
         """
-        terminal = self._find(request.session_id, request.terminal_id)
+        terminal = self._find(connection, request.session_id, request.terminal_id)
         return v1.TerminalOutputResponse(
             output=terminal.output.text, truncated=terminal.output.truncated, exit_status=terminal.status
         )
 
-    async def wait_for_exit(self, request: v1.WaitForTerminalExitRequest) -> v1.WaitForTerminalExitResponse:
+    async def wait_for_exit(
+        self, request: v1.WaitForTerminalExitRequest, connection: ClientConnection | None = None
+    ) -> v1.WaitForTerminalExitResponse:
         """
-        Wait until the command has ended.
+        Wait until the command has ended (1.145).
         """
-        terminal = self._find(request.session_id, request.terminal_id)
+        terminal = self._find(connection, request.session_id, request.terminal_id)
         await terminal.when_ended()
         status = terminal.status
         assert status is not None
         return v1.WaitForTerminalExitResponse(exit_code=status.exit_code, signal=status.signal)
 
-    def kill(self, request: v1.KillTerminalRequest) -> v1.KillTerminalResponse:
+    def kill(
+        self, request: v1.KillTerminalRequest, connection: ClientConnection | None = None
+    ) -> v1.KillTerminalResponse:
         """
         End the command by SIGKILL; its terminal stays (1.146).
         """
-        self._find(request.session_id, request.terminal_id).kill()
+        self._find(connection, request.session_id, request.terminal_id).kill()
         return v1.KillTerminalResponse()
 
-    def release(self, request: v1.ReleaseTerminalRequest) -> v1.ReleaseTerminalResponse:
+    def release(
+        self, request: v1.ReleaseTerminalRequest, connection: ClientConnection | None = None
+    ) -> v1.ReleaseTerminalResponse:
         """
-        Forget the terminal, and end its command (1.147).
+        Forget the terminal, and end its command (1.147).  Who still waits for its exit learns of it.
         """
-        self._find(request.session_id, request.terminal_id).kill()
+        self._find(connection, request.session_id, request.terminal_id).kill()
         del self._terminals[request.terminal_id]
         return v1.ReleaseTerminalResponse()
 
@@ -265,8 +354,30 @@ class LocalTerminals:
         """
         Release them all.
         """
-        while self._terminals:
-            self._terminals.popitem()[1].kill()
+        self.drop(lambda terminal: True)
+
+
+class _Watch(SessionFollower):
+    """
+    Tells the terminals what becomes of a session that has some.
+    """
+
+    def __init__(self, terminals: LocalTerminals, owner: Owner) -> None:
+        self._terminals = terminals
+        self._owner = owner
+
+    def turn_ended(self, turn: PromptTurn, completed: bool) -> None:
+        """
+        See L{SessionFollower}.
+        """
+        if not completed:
+            self._terminals.abandon(turn)
+
+    def ended(self) -> None:
+        """
+        See L{SessionFollower}.
+        """
+        self._terminals.session_over(self._owner)
 
 
 def _program(request: v1.CreateTerminalRequest, environment: dict[str, str], cwd: str) -> tuple[str, list[str]]:
