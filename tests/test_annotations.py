@@ -386,6 +386,10 @@ class Extended(Ready):
     def model(self, text: v1.TextContent) -> v1.TextContent:
         return v1.TextContent(text=text.text * 2)
 
+    @ext_request("_who")
+    def who(self, invocation: Invocation, capabilities: v1.ClientCapabilities):  # type: ignore[no-untyped-def]
+        return [invocation.handler.method, capabilities.terminal]
+
     @ext_notification("_told")
     def told(self, params: dict[str, Any]) -> None:
         self.seen.append(params)
@@ -397,6 +401,7 @@ NOT_FITTING = -32602
 @pytest.mark.parametrize(
     ("method", "params", "expected"),
     [
+        ("_who", {"x": 1}, ["_who", False]),
         ("_any", {"x": 1}, {"got": {"x": 1}}),
         ("_any", None, {"got": None}),
         ("_object", {"x": 1}, {"got": {"x": 1}}),
@@ -607,7 +612,32 @@ def test_an_initialize_method_of_none_leaves_what_is_derived() -> None:
     assert [each["id"] for each in greeting(Agent, {"auth": {"terminal": True}})["authMethods"]] == ["t"]
 
 
+def test_an_initialize_method_that_returns_something_else_fails(logged_errors: LoggedErrors) -> None:
+    """What its annotation did not tell is found at run time."""
+
+    class Agent(Ready):
+        @initialize
+        def greet(self) -> Any:
+            return 42
+
+    half = AgentHalf(build_agent(Agent), opened=False)
+    assert ask(half, "initialize", protocolVersion=1)["error"] == {"code": -32603, "message": "Internal error"}
+    logged_errors.clear()
+
+
 # ---- classes, instances, inheritance
+
+
+def test_a_class_that_does_not_say_what_it_takes() -> None:
+    """A kind of dict, say, is called without arguments all the same."""
+
+    @acp_agent(name="a", version="1")
+    class Agent(dict[str, str]):
+        @prompt
+        def answer(self) -> None:
+            return None
+
+    assert build_agent(Agent).info is not None
 
 
 def test_one_instance_for_all_connections() -> None:

@@ -237,6 +237,16 @@ def test_on_error_may_return_another_error() -> None:
     assert half.answers() == [{"error": {"code": -1, "message": "mine", "data": {"x": 1}}}]
 
 
+def test_on_error_may_raise_the_error_itself() -> None:
+    """That leaves it as it is, and it does not become its own cause."""
+    inner = Recorder([], "b")
+    error = AuthRequired("who?")
+    inner.raising["error"] = error
+    half = around(error, Recorder([], "a", instead=error), inner)
+    assert error.__cause__ is None
+    assert half.answers() == [{"error": {"code": -32000, "message": "who?"}}]
+
+
 def test_on_error_may_give_a_result() -> None:
     """It counts as what the method returned, so a text is sent; the outer ones know of no error."""
     log: list[tuple[Any, ...]] = []

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeAlias, get_origin, is_typeddict
 
 import attrs
 from attrs import frozen
+from twisted.internet.defer import Deferred
 
 from acp_twisted.agent.annotations.hints import HintError, alternatives, evaluate, strip
 from acp_twisted.agent.annotations.model import HandlerMethod, HandlerParameter, IArgumentResolver, Invocation
@@ -109,7 +110,7 @@ async def outcome_of(result: Any) -> Any:
     What a user's function came to: a value, or what a Deferred or a coroutine gives.
     """
     result = outcome(result)
-    return await result if hasattr(result, "addCallbacks") else result
+    return await result if isinstance(result, Deferred) else result
 
 
 def find_arguments(

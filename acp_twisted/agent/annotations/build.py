@@ -152,6 +152,8 @@ class _Definition:
         except TypeError as error:
             self._fault(f"it can't be made without arguments ({error}); give build_agent an instance")
             self._refuse()
+        except ValueError:
+            pass  # it does not say what it takes
         return self._class()
 
     def _marked(self) -> Iterator[tuple[str, tuple[AnyMark, ...]]]:

@@ -164,7 +164,7 @@ class IInterceptor(Interface):
     They are called in the order in which they were given before the method, and the other way round after it.
     """
 
-    def pre_invoke(invocation: Invocation) -> bool:
+    def pre_invoke(invocation: Invocation) -> object:
         """
         Whether to go on.  After L{False} nothing else is called but C{after_completion} of those before; a request is
         answered with -32603.
