@@ -94,7 +94,7 @@ class ClientConnection(Connection):
 
     def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
         """
-        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which L{call} begins with.
+        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which every call begins with.
 
         @raise NotInitialized: before L{initialize} was answered.
         """
