@@ -1,119 +1,30 @@
 """
 An agent that is wrong in one way, for our client to bear.
 
-    python broken_agent.py FAULT
-
 L{FAULTS} has them all.  But for its fault it answers C{initialize} and C{session/new}, and a prompt with one chunk
 "fine" and C{end_turn}; the prompt "again" is always answered well, so that a test can see whether the link still works.
-Standard library only.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import time
-from typing import Any
 
-Json = dict[str, Any]
-SESSION = "s1"
-FAULTS: dict[str, type[Agent]] = {}
+from interop.line_agent import Json, LineAgent
+
+FAULTS: dict[str, type[LineAgent]] = {}
 
 
-class Agent:
+class Agent(LineAgent):
     """
-    The agent without a fault.  A fault overrides the one thing that it does differently.
+    What the faults have in common.
     """
 
-    def __init_subclass__(cls, registry: dict[str, type[Agent]] = FAULTS) -> None:
-        registry[re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", "-", cls.__name__).lower()] = cls
-
-    def __init__(self) -> None:
-        self.last: Json = {}
-
-    # ---- what a fault may replace
-
-    def start(self) -> None:
-        """
-        Before anything is read.
-        """
-
-    def initialize(self) -> None:
-        self.answer(self.hello())
-
-    def hello(self) -> Json:
-        return {"protocolVersion": 1, "agentCapabilities": {}, "authMethods": []}
-
-    def session_new(self) -> None:
-        self.answer({"sessionId": SESSION})
-
-    def session_prompt(self) -> None:
-        self.odd()
-        self.say("fine")
-        self.end()
-
-    def odd(self) -> None:
-        """
-        What comes before the chunk and the answer.
-        """
-
-    def end(self) -> None:
-        self.answer({"stopReason": "end_turn"})
-
-    def answered(self, message: Json) -> None:
-        """
-        An answer of the client's.
-        """
-
-    def over(self) -> None:
-        """
-        The input ended.
-        """
-
-    # ---- what a fault may use
-
-    def line(self, text: str) -> None:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-
-    def send(self, message: object) -> None:
-        self.line(json.dumps(message))
-
-    def answer(self, result: object, **members: object) -> None:
-        self.send({"jsonrpc": "2.0", "id": self.last["id"], "result": result, **members})
-
-    def refuse(self, error: object) -> None:
-        self.send({"jsonrpc": "2.0", "id": self.last["id"], "error": error})
-
-    def update(self, update: Json, session_id: str = SESSION) -> None:
-        self.send({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session_id, "update": update}})
-
-    def say(self, text: str) -> None:
-        self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
-
-    # ---- the loop
-
-    def serve(self) -> None:
-        """
-        Read to the end; what there is no method for is refused, or as a notification ignored.
-        """
-        self.start()
-        for line in sys.stdin:
-            self.last = json.loads(line)
-            method = self.last.get("method")
-            if method is None:
-                self.answered(self.last)
-            elif method == "session/prompt" and self.last["params"]["prompt"][0]["text"] == "again":
-                self.say("fine")
-                Agent.end(self)
-            elif hasattr(self, name := method.replace("/", "_")):
-                getattr(self, name)()
-            elif "id" in self.last:
-                self.refuse({"code": -32601, "message": "Method not found"})
-        self.over()
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__(registry=FAULTS)
 
 
 # ---- at the start
@@ -546,7 +457,3 @@ class ClosesStdin(Agent):
         super().session_new()
         os.close(0)
         time.sleep(600)
-
-
-if __name__ == "__main__":
-    FAULTS[sys.argv[1]]().serve()

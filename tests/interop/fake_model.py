@@ -110,7 +110,8 @@ class FakeModel(Resource):
     isLeaf = True  # noqa: N815 - Twisted looks for this name
 
     def __init__(self, reactor: Any) -> None:
-        super().__init__()
+        untyped: Any = super().__init__
+        untyped()
         self._reactor = reactor
         self.asked: list[str] = []
         self.hung_up = 0

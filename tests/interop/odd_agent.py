@@ -10,12 +10,12 @@ import json
 import time
 from pathlib import Path
 
-from interop.broken_agent import SESSION, Agent, Json
+from interop.line_agent import SESSION, Json, LineAgent
 
-HABITS: dict[str, type[Agent]] = {}
+HABITS: dict[str, type[LineAgent]] = {}
 
 
-class Talkative(Agent, registry=HABITS):
+class Talkative(LineAgent, registry=HABITS):
     """Speaks of the session before it is told, after the answer, and between turns (isaac, vibe, codex, claude, pi)."""
 
     def session_new(self) -> None:
@@ -30,7 +30,7 @@ class Talkative(Agent, registry=HABITS):
         self.update({"sessionUpdate": "session_info_update", "title": "after"})
 
 
-class Uuids(Agent, registry=HABITS):
+class Uuids(LineAgent, registry=HABITS):
     """Its requests have strings for ids, our own number, and 0, all at once; its keys come in another order (codex)."""
 
     def session_prompt(self) -> None:
@@ -48,7 +48,7 @@ class Uuids(Agent, registry=HABITS):
             self.send({"result": {"stopReason": "end_turn"}, "jsonrpc": "2.0", "id": self.prompt_id})
 
 
-class EmptyResults(Agent, registry=HABITS):
+class EmptyResults(LineAgent, registry=HABITS):
     """Answers with an object of nothing."""
 
     NOTHING: object = {}
@@ -68,7 +68,7 @@ class NullResults(EmptyResults, registry=HABITS):
     NOTHING = None
 
 
-class Terse(Agent, registry=HABITS):
+class Terse(LineAgent, registry=HABITS):
     """Says of itself no more than it must, and a few things that nobody knows."""
 
     def hello(self) -> Json:
@@ -79,7 +79,7 @@ class Terse(Agent, registry=HABITS):
         self.answer({"sessionId": SESSION, "models": models, "modes": None, "configOptions": None, "field_meta": None})
 
 
-class Vendor(Agent, registry=HABITS):
+class Vendor(LineAgent, registry=HABITS):
     """Has methods of its own, without an underscore (qwen)."""
 
     def session_prompt(self) -> None:
@@ -109,7 +109,7 @@ UPDATES: list[Json] = [
 """Each kind that was seen on a real wire."""
 
 
-class AllKinds(Agent, registry=HABITS):
+class AllKinds(LineAgent, registry=HABITS):
     """Sends each kind of update."""
 
     def odd(self) -> None:
@@ -120,7 +120,7 @@ class AllKinds(Agent, registry=HABITS):
         self.answer({"stopReason": "end_turn", "usage": {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}})
 
 
-class SlowToLeave(Agent, registry=HABITS):
+class SlowToLeave(LineAgent, registry=HABITS):
     """Takes its time when its input ends, to write something down (codex-acp in TypeScript, qwen)."""
 
     def over(self) -> None:
@@ -128,7 +128,7 @@ class SlowToLeave(Agent, registry=HABITS):
         Path("left").write_text("in good order")
 
 
-class Forgetful(Agent, registry=HABITS):
+class Forgetful(LineAgent, registry=HABITS):
     """Starts a command, and when it is cancelled thinks of it no more (fast-agent)."""
 
     def session_prompt(self) -> None:
@@ -145,7 +145,7 @@ class Forgetful(Agent, registry=HABITS):
         self.send({"jsonrpc": "2.0", "id": self.prompt_id, "result": {"stopReason": "cancelled"}})
 
 
-class Noisy(Agent, registry=HABITS):
+class Noisy(LineAgent, registry=HABITS):
     """Prints what it likes among its messages (kimi, many others), and errors for no request."""
 
     def odd(self) -> None:

@@ -4,7 +4,6 @@ Our client and agents that are wrong on purpose: each fault is a clear error or 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from acp_twisted.schema import v1
 from acp_twisted.schema.values import UnknownVariant
 from interop.broken_agent import FAULTS
 from interop.editor import Editor, gone, play, texts
+from interop.line_agent import line_agent_command
 from interop.programs import alive, until
 
 LIMITS = Limits(exit_grace=0.5, terminate_grace=0.5)
@@ -38,7 +38,7 @@ def broken(fault: str) -> list[str]:
     """
     The command line of the agent with a fault.
     """
-    return [sys.executable, "-S", str(Path(__file__).with_name("broken_agent.py")), fault]
+    return line_agent_command("broken_agent", "FAULTS", fault)
 
 
 @frozen

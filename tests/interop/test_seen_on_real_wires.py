@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,21 +18,18 @@ from acp_twisted import Limits
 from acp_twisted.schema import v1
 from acp_twisted.schema.converter import unstructure
 from interop.editor import Editor, gone, play, texts
+from interop.line_agent import line_agent_command
 from interop.odd_agent import UPDATES
 from interop.programs import OUR_AGENT, Programs, until
 from interop.raw_client import RawClient
-
-TESTS = Path(__file__).parent.parent
 
 
 def habit(name: str) -> list[str]:
     """
     The command line of the agent with a habit.
     """
-    return [sys.executable, "-S", "-c", _RUN.format(folder=str(TESTS)), name]
+    return line_agent_command("odd_agent", "HABITS", name)
 
-
-_RUN = "import sys; sys.path.insert(0, {folder!r}); from interop.odd_agent import HABITS; HABITS[sys.argv[1]]().serve()"
 
 RawClients = Callable[..., RawClient]
 
