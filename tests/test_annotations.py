@@ -169,7 +169,7 @@ class Full(Ready):
         return v1.ListSessionsResponse(sessions=[])
 
     @close_session
-    def close(self, session: SessionId) -> None:
+    def close(self, session: Annotated[str, SessionId]) -> None:
         self.seen.append(("close", session))
 
     @delete_session

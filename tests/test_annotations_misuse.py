@@ -151,7 +151,7 @@ def misuses() -> Iterator[tuple[object, str]]:  # noqa: PLR0915 - a list of clas
     yield (
         Unannotated,
         "Unannotated.answer (@prompt), parameter 'text': it has no annotation; annotate it with v1.PromptRequest, "
-        "PromptContext, PromptText, AgentConnection, CancellationToken, v1.ClientCapabilities or Invocation",
+        "SessionId, PromptContext, PromptText, AgentConnection, CancellationToken, v1.ClientCapabilities or Invocation",
     )
 
     class Unknown(Ready):
@@ -162,7 +162,7 @@ def misuses() -> Iterator[tuple[object, str]]:  # noqa: PLR0915 - a list of clas
     yield (
         Unknown,
         "Unknown.open (@new_session), parameter 'cwd': nothing is known to pass for str; annotate it with "
-        "v1.NewSessionRequest, AgentConnection, CancellationToken, v1.ClientCapabilities or Invocation, or give "
+        "v1.NewSessionRequest, Cwd, AgentConnection, CancellationToken, v1.ClientCapabilities or Invocation, or give "
         "build_agent an argument resolver for it",
     )
 
@@ -174,8 +174,8 @@ def misuses() -> Iterator[tuple[object, str]]:  # noqa: PLR0915 - a list of clas
     yield (
         UnknownOfMany,
         "UnknownOfMany.stop (@cancel), parameter 'what': nothing is known to pass for str | int; annotate it with "
-        "v1.CancelNotification, AgentConnection, v1.ClientCapabilities or Invocation, or give build_agent an argument "
-        "resolver for it",
+        "v1.CancelNotification, SessionId, AgentConnection, v1.ClientCapabilities or Invocation, or give build_agent "
+        "an argument resolver for it",
     )
 
     class UnknownParams(Ready):

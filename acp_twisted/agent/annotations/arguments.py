@@ -42,22 +42,31 @@ class _Text:
     """In C{Annotated}: pass the text of the prompt."""
 
 
-SessionId = Annotated[str, FromRequest("session_id")]
+_MARKERS: Final = {
+    "SessionId": FromRequest("session_id"),
+    "ConfigId": FromRequest("config_id"),
+    "ConfigValue": FromRequest("value"),
+    "ModeId": FromRequest("mode_id"),
+    "MethodId": FromRequest("method_id"),
+    "Cwd": FromRequest("cwd"),
+}
+
+SessionId = Annotated[str, _MARKERS["SessionId"]]
 """The session that the request is about."""
 
-ConfigId = Annotated[str, FromRequest("config_id")]
+ConfigId = Annotated[str, _MARKERS["ConfigId"]]
 """The option that C{session/set_config_option} sets."""
 
-ConfigValue = Annotated[str | bool, FromRequest("value")]
+ConfigValue = Annotated[str | bool, _MARKERS["ConfigValue"]]
 """What it is set to."""
 
-ModeId = Annotated[str, FromRequest("mode_id")]
+ModeId = Annotated[str, _MARKERS["ModeId"]]
 """The mode that C{session/set_mode} switches to."""
 
-MethodId = Annotated[str, FromRequest("method_id")]
+MethodId = Annotated[str, _MARKERS["MethodId"]]
 """The way of C{authenticate}."""
 
-Cwd = Annotated[str, FromRequest("cwd")]
+Cwd = Annotated[str, _MARKERS["Cwd"]]
 """The session's directory."""
 
 PromptText = Annotated[str, _Text()]
@@ -189,7 +198,7 @@ def _choices(handler: HandlerMethod, kinds: tuple[type[BaseException], ...]) -> 
         first = "dict[str, Any]"
     else:
         first = f"v1.{request.__name__}"
-    choices = [first]
+    choices = [first, *(name for name, marker in _MARKERS.items() if _has(request, marker.member))]
     if handler.decorator == "prompt":
         choices += ["SyncPromptContext" if handler.blocking else "PromptContext", "PromptText"]
     if not handler.blocking:
@@ -279,10 +288,14 @@ def _built_in(parameter: HandlerParameter) -> Resolve | None:
 
 def _member(parameter: HandlerParameter, member: str) -> Resolve:
     request = parameter.handler.request_class
-    if request is None or member not in attrs.fields_dict(request):
+    if not _has(request, member):
         kind = "plain JSON" if request is None else f"v1.{request.__name__}"
         raise Unresolvable(f"the request is {kind}, which has no {member}; drop the parameter or change the decorator")
     return lambda invocation, _: getattr(invocation.request, member)
+
+
+def _has(request: type[Model] | None, member: str) -> bool:
+    return request is not None and member in attrs.fields_dict(request)
 
 
 def _text(request: v1.PromptRequest) -> str:

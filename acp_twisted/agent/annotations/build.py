@@ -23,6 +23,7 @@ from acp_twisted.agent.annotations.model import (
     HandlerMethod,
     IArgumentResolver,
     IInterceptor,
+    Interceptor,
     IReturnValueHandler,
 )
 from acp_twisted.agent.annotations.returns import refuse_returns, responder_for, union_of
@@ -34,7 +35,7 @@ from acp_twisted.schema.values import Model, UnknownVariant
 def build_agent(
     definition: object,
     *,
-    interceptors: Sequence[IInterceptor] = (),
+    interceptors: Sequence[IInterceptor | Interceptor] = (),
     argument_resolvers: Sequence[IArgumentResolver] = (),
     return_value_handlers: Sequence[IReturnValueHandler] = (),
     request_timeout: float | None = None,
@@ -79,7 +80,7 @@ class _Definition:
     def __init__(
         self,
         definition: object,
-        interceptors: Sequence[IInterceptor],
+        interceptors: Sequence[IInterceptor | Interceptor],
         resolvers: Sequence[IArgumentResolver],
         return_handlers: Sequence[IReturnValueHandler],
     ) -> None:

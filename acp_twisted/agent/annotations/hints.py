@@ -72,7 +72,8 @@ def strip(annotation: Any) -> Stripped:
         rest = [each for each in members if each is not type(None)]
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
-            metadata += tuple(more)
+            for each in more:  # an alias such as SessionId may stand here as well as by itself
+                metadata += get_args(each)[1:] if get_origin(each) is Annotated else (each,)
         elif len(members) == 2 and len(rest) == 1:
             annotation, optional = rest[0], True
         else:

@@ -14,7 +14,13 @@ from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from acp_twisted.agent.annotations.arguments import IN_THREAD, Arguments, outcome_of
-from acp_twisted.agent.annotations.model import HandlerMethod, IInterceptor, Invocation, IReturnValueHandler
+from acp_twisted.agent.annotations.model import (
+    HandlerMethod,
+    IInterceptor,
+    Interceptor,
+    Invocation,
+    IReturnValueHandler,
+)
 from acp_twisted.agent.blocking import SyncPromptContext, run_blocking
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.errors import AcpError, InternalError, LocalError
@@ -73,7 +79,7 @@ class Calling:
     arguments: Arguments
     respond: Callable[[Any, Invocation], Any]
     returned: IReturnValueHandler | None
-    interceptors: Sequence[IInterceptor]
+    interceptors: Sequence[IInterceptor | Interceptor]
     errors: ErrorMapping
 
     async def __call__(self, request: Any, companion: Any) -> Any:
@@ -84,7 +90,7 @@ class Calling:
             invocation = Invocation(self.handler, request, companion.connection, companion)
         else:
             invocation = Invocation(self.handler, request, companion, None)
-        begun: list[IInterceptor] = []
+        begun: list[IInterceptor | Interceptor] = []
         error: Exception | None = None
         response: Any = None
         try:
@@ -103,7 +109,7 @@ class Calling:
             raise error
         return response
 
-    async def _attempt(self, invocation: Invocation, begun: list[IInterceptor]) -> Any:
+    async def _attempt(self, invocation: Invocation, begun: list[IInterceptor | Interceptor]) -> Any:
         """
         All that happens as long as nothing fails.
 
@@ -144,7 +150,7 @@ class Calling:
             result = await outcome_of(self.returned.handle(result, invocation))
         return await outcome_of(self.respond(result, invocation))
 
-    async def _recover(self, invocation: Invocation, error: Exception, begun: list[IInterceptor]) -> Any:
+    async def _recover(self, invocation: Invocation, error: Exception, begun: list[IInterceptor | Interceptor]) -> Any:
         """
         The response in spite of an error.  From the inside out: the class's exception handlers first, then the
         interceptors; each is asked about what those before have left.
@@ -168,7 +174,9 @@ class Calling:
                 error = other
         raise error
 
-    async def _complete(self, interceptor: IInterceptor, invocation: Invocation, error: Exception | None) -> None:
+    async def _complete(
+        self, interceptor: IInterceptor | Interceptor, invocation: Invocation, error: Exception | None
+    ) -> None:
         try:
             await outcome_of(interceptor.after_completion(invocation, error))
         except CancelledError:
