@@ -703,6 +703,21 @@ def test_sessions_are_bounded(handler: Handler) -> None:
     assert half.answers(2)[0]["error"]["code"] == -32603
 
 
+def test_a_known_session_is_loaded_though_there_is_no_room(handler: Handler) -> None:
+    """A session that the connection has already takes no more room (design rule 6)."""
+
+    def load(request: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
+        return v1.LoadSessionResponse()
+
+    half = AgentHalf(builder(handler).load_session_handler(load).limits(Limits(max_sessions=1)).build())
+    for number, session in ((2, "s1"), (3, "other")):
+        half.send(
+            {"id": number, "method": "session/load", "params": {"sessionId": session, "cwd": "/w", "mcpServers": []}}
+        )
+    assert half.answers(2) == [{"result": {}}]
+    assert half.answers(3)[0]["error"]["code"] == -32603
+
+
 @pytest.mark.parametrize("params", [{"cwd": "/w"}, {"cwd": "/w", "mcpServers": None}])
 def test_session_new_without_servers(handler: Handler, params: Any) -> None:
     """Absent or null lists are no lists (B54)."""

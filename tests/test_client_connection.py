@@ -316,6 +316,27 @@ def test_open_permissions_are_answered_behind_the_cancel(half: ClientHalf, user:
     assert half.take()[0]["id"] == 9
 
 
+def test_closing_answers_the_open_permissions(half: ClientHalf, user: User) -> None:
+    """
+    session/close acts as session/cancel first, so what the turn has asked the user is answered at once, and the agent
+    does not wait for it; an agent that can't close is left alone (V1C10, V1C3).
+    """
+    half.session.prompt("go")
+    half.send(permission(7))
+    half.take()
+    half.session.close()
+    assert half.methods() == ["session/close"]
+    half.take()
+    half.connection.agent_capabilities = v1.AgentCapabilities(
+        session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())
+    )
+    half.session.close()
+    closing, answer = half.take()
+    assert closing["method"] == "session/close"
+    assert answer == {"id": 7, **SAYS_CANCELLED}
+    assert user.stopped == 1
+
+
 def test_permissions_of_a_cancelled_turn_are_not_asked(half: ClientHalf, user: User) -> None:
     """Until its answer; then the user is asked again (B17, V1C3)."""
     turn = half.session.prompt("go")
@@ -724,3 +745,21 @@ def test_builder_misuse() -> None:
     for setter in ("request_timeout", "prompt_timeout"):
         with pytest.raises(ValueError, match=setter):
             getattr(AcpClient.builder(), setter)(float("nan"))
+
+
+def test_a_timeout_is_a_timeout_on_a_link_without_delay() -> None:
+    """
+    The call is over before its cancellation is sent, so an answer that this brings at once is too late (P7, design
+    rule 2).
+    """
+    clock = Clock()
+    agent = AcpAgent.builder().prompt_handler(lambda request: Deferred()).build()
+    client = AcpClient.builder().build()
+    connection = client.connection(clock)
+    MemoryLink(connection.peer, agent.build_receiver(clock), clock)
+    success(connection.initialize())
+    session = success(connection.new_session("/w"))
+    turn = session.prompt("go", timeout=5)
+    clock.advance(5)
+    failure(turn.response, RequestTimedOut)
+    assert session.turn is None

@@ -149,8 +149,8 @@ class AgentConnection(Connection):
                 session_id, self.clock, self.agent.prompt_timeouts, self._tell_cancelled
             )
 
-    def _room_for_session(self) -> None:
-        if len(self._sessions) >= self.limits.max_sessions:
+    def _room_for_session(self, session_id: str | None = None) -> None:
+        if session_id not in self._sessions and len(self._sessions) >= self.limits.max_sessions:
             raise InternalError("Too many sessions", {"maxSessions": self.limits.max_sessions})
 
     def _initialize(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
@@ -205,9 +205,9 @@ class AgentConnection(Connection):
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
-        self._room_for_session()
         method = methods.require(request.method)
         params: Any = decode(request.params, method.params)
+        self._room_for_session(params.session_id)
 
         def answer(response: object) -> object:
             encoded = encode_result(response, method)

@@ -5,7 +5,7 @@ One connection of a client: what it asks of the agent, and what it owes it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -255,9 +255,14 @@ class ClientConnection(Connection):
 
     def close_session(self, session_id: str) -> Call[v1.CloseSessionResponse]:
         """
-        Send C{session/close}.
+        Send C{session/close}: the agent cancels a running turn first (V1C10), so its open permission requests are
+        answered C{cancelled} here too.
         """
-        return self._forgetting(session_id, v1.CloseSessionRequest(session_id=session_id))
+        can_close = self.agent_capabilities.session_capabilities.close is not None
+        open_requests = self._take_turn_down(session_id) if can_close else ()
+        call = self._forgetting(session_id, v1.CloseSessionRequest(session_id=session_id))
+        self._answer_cancelled(open_requests)
+        return call
 
     def _forgetting(self, session_id: str, request: object) -> Call[Any]:
         call = self.call(request)
@@ -308,15 +313,27 @@ class ClientConnection(Connection):
         anybody (V1C3).  The notification goes first, so that the agent does not take the answers for mere refusals
         (B16).  As long as the turn is unanswered, later permission requests of it are answered so too (B17).
         """
+        # All that is this turn's is taken down first, for sending may bring its answer, and another turn.
+        open_requests = self._take_turn_down(session_id)
+        self.notify(v1.CancelNotification(session_id=session_id))
+        self._answer_cancelled(open_requests)
+
+    def _take_turn_down(self, session_id: str) -> Iterable[IncomingRequest]:
+        """
+        The session's turn is about to be cancelled.
+
+        @return: its open permission requests, which are the caller's to answer.
+        """
         session = self._sessions.get(session_id)
         turn = None if session is None else session.turn
-        # All that is this turn's is taken down first, for sending may bring its answer, and another turn.
-        open_requests = self._permissions.pop(session_id, {})
         if session is not None and turn is not None:
             turn.cancel_sent = True
             session.cancelling(turn)
             self._cancelling.add(session_id)
-        self.notify(v1.CancelNotification(session_id=session_id))
+        return self._permissions.pop(session_id, {})
+
+    @staticmethod
+    def _answer_cancelled(open_requests: Iterable[IncomingRequest]) -> None:
         for request in open_requests:
             request.respond(_CANCELLED)
         for request in open_requests:
@@ -328,6 +345,12 @@ class ClientConnection(Connection):
         A session that is open on this connection; L{None} if it is none.
         """
         return self._sessions.get(session_id)
+
+    def require_session(self, session_id: str) -> ClientSession:
+        """
+        The session of that id, whoever opened it.
+        """
+        return self._session(session_id)
 
     def turn_ended(self, session_id: str) -> None:
         """

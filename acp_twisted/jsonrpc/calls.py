@@ -166,6 +166,17 @@ class Pending:
             self.cancel_sent = True
             self._table.cancel(self, reason)
 
+    def abandon(self, reason: str | None = None) -> None:
+        """
+        Nobody waits for the answer any more: cancel, unless that was done.  The entry leaves the table first, for on a
+        link that delivers at once the cancellation brings an answer, or the end of the link, and both are too late.
+        """
+        tell = self.live and not self.cancel_sent
+        self._table.forget(self)
+        if tell:
+            self.cancel_sent = True
+            self._table.cancel(self, reason)
+
     def stop_timer(self) -> None:
         """
         No timeout any more.
@@ -220,14 +231,14 @@ class Call(Unheeded[_T]):
         @param reason: for the peer's log, where the dialect has room for one.
         """
         pending = self.pending
-        if not self.called:
-            pending.send_cancel(reason)
-            if self.called:
-                return  # sending it brought the answer, or the end of the link
-            if self.wait and pending.id is not None:
-                self._wind_up()
-                return
-        super().cancel()
+        if self.called or not (self.wait and pending.id is not None):
+            if not self.called:
+                pending.abandon(reason)
+            super().cancel()
+            return
+        pending.send_cancel(reason)
+        if not self.called:  # sending it may have brought the answer, or the end of the link
+            self._wind_up()
 
     def _wind_up(self) -> None:
         if self.wait_timeout and not self._winding_up:
@@ -310,9 +321,8 @@ class Call(Unheeded[_T]):
     def _expired(self) -> None:
         pending = self.pending
         error = RequestCancelled() if self._winding_up else RequestTimedOut(pending.method, self._timeout)
-        pending.send_cancel("timeout")
-        self._table.forget(pending)
-        if not self.called:  # sending the cancellation may have ended the link, and with it this
+        pending.abandon("timeout")
+        if not self.called:
             self.errback(error)
 
 
