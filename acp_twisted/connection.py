@@ -202,6 +202,14 @@ class Connection:
         """
         return self.peer.shutdown()
 
+    def abort(self, reason: str) -> None:
+        """
+        End the conversation now: cut the link, unsent output and all.
+
+        @param reason: what those who wait are told.
+        """
+        self.peer.abort(reason)
+
     def when_closed(self) -> Deferred[AcpConnectionError]:
         """
         Fires with the reason when the link is gone.

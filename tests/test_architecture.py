@@ -17,6 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "acp_twisted"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 600
 PROGRAMS = {"cli", "testing"}
+FOR_PROGRAMS = {"client/reactor_thread.py"}
 BLOCKING = {"testing/_directives.py"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py"}
@@ -153,10 +154,12 @@ def clock_faults(path: Path, tree: ast.Module) -> list[str]:
     """
     Where a module takes time from anywhere but a parameter.
 
-    A program must choose its reactor somewhere: the rooms that have programs may import it, inside of a function.  And
-    the scripted agent's C{blocking} directive is there to block its thread.
+    A program must choose its reactor somewhere: the rooms that have programs may import it, inside of a function, and
+    so may what runs it in a thread for programs that know of none.  And the scripted agent's C{blocking} directive is
+    there to block its thread.
     """
     inside = {id(node) for top in ast.walk(tree) if isinstance(top, FUNCTIONS) for node in ast.walk(top)}
+    may_choose = room_of(path) in PROGRAMS or name_of(path) in FOR_PROGRAMS
     found = []
     for node in ast.walk(tree):
         line = f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
@@ -164,7 +167,7 @@ def clock_faults(path: Path, tree: ast.Module) -> list[str]:
             names = {alias.name for alias in node.names}
             module = node.module if isinstance(node, ast.ImportFrom) else None
             reactor = "twisted.internet.reactor" in names or (module == "twisted.internet" and "reactor" in names)
-            if reactor and not (room_of(path) in PROGRAMS and id(node) in inside):
+            if reactor and not (may_choose and id(node) in inside):
                 found.append(f"{line}: imports the reactor")
             if module == "time" and "sleep" in names:
                 found.append(f"{line}: imports sleep")

@@ -435,6 +435,13 @@ class Peer:
             self._drain()
         return gone
 
+    def abort(self, reason: str) -> None:
+        """
+        Cut the link now, unsent output and all.
+        """
+        if self._transport is not None:
+            self._transport.abort(reason)
+
     def when_closed(self) -> Deferred[AcpConnectionError]:
         """
         Fires with the reason when the link is gone.
