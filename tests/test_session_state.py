@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_twisted import AcpClient
+from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.picture import Message, TrackedToolCall
 from acp_twisted.client.state import SessionState
 from acp_twisted.schema import v1
@@ -423,3 +424,53 @@ def test_a_cancel_of_nothing_marks_nothing() -> None:
     assert half.methods() == [cancel()["method"]]
     assert half.session.state is not None
     assert [each.status for each in half.session.state.tool_calls] == ["in_progress"]
+
+
+def test_a_follower_that_fails_holds_up_nobody(logged_errors: Any) -> None:
+    """Rule 7: it is logged, and the next one is told."""
+
+    class Broken(SessionFollower):
+        def updated(self, update: v1.SessionUpdate) -> None:
+            raise ZeroDivisionError
+
+    half = ClientHalf(AcpClient.builder().build())
+    broken = Broken()
+    half.session.follow(broken)
+    state = half.session.track()
+    half.update("a")
+    half.session.unfollow(broken)
+    half.session.unfollow(broken)
+    half.update("b")
+    assert words(state) == [("agent", "ab")]
+    assert len(logged_errors) == 1
+    logged_errors.clear()
+
+
+@pytest.mark.parametrize("how", ["close", "delete", "lost", "refused"])
+def test_a_follower_learns_of_the_end(how: str) -> None:
+    """Once; one that comes too late, at once."""
+    ends: list[str] = []
+
+    class Following(SessionFollower):
+        def ended(self) -> None:
+            ends.append(how)
+
+    half = ClientHalf(AcpClient.builder().build())
+    session: Any = half.session
+    if how == "refused":
+        half.connection.load_session("s2", "/w").addErrback(lambda _: None)
+        session = half.connection.session("s2")
+    session.follow(Following())
+    if how == "close":
+        session.close()
+        half.send({"id": half.last_id(), "result": {}})
+    elif how == "delete":
+        half.connection.delete_session("s1")
+        half.send({"id": half.last_id(), "result": {}})
+    elif how == "refused":
+        half.send({"id": half.last_id(), "error": {"code": -32002, "message": "no"}})
+    else:
+        half.lose()
+    assert ends == [how]
+    session.follow(Following())
+    assert ends == [how, how]

@@ -182,13 +182,11 @@ class ClientSession:
         try:
             turn.response = self.connection.prepare(request)
             turn.response.addBoth(self._answered, turn)
-            for follower in list(self._followers):
-                follower.turn_began(turn)
+            self._tell("turn_began", turn)
             self.connection.publish(turn.response, request, timeout=seconds)
         except Exception:
             self._turn = None
-            for follower in list(self._followers):
-                follower.turn_ended(turn, False)
+            self._tell("turn_ended", turn, False)
             raise
         turn.response.afterwards(turn.end)
         if stop is not None and not turn.answered:
@@ -203,8 +201,7 @@ class ClientSession:
         self.connection.turn_ended(self.session_id)
         turn.answered = True
         stopped = isinstance(result, Failure) or result.stop_reason == "cancelled"
-        for follower in list(self._followers):
-            follower.turn_ended(turn, not stopped)
+        self._tell("turn_ended", turn, not stopped)
         error = result.value if isinstance(result, Failure) else None
         if not (turn.cancel_sent and isinstance(error, AcpError) and error.remote):
             return result
@@ -267,20 +264,23 @@ class ClientSession:
         if follower in self._followers:
             self._followers.remove(follower)
 
+    def _tell(self, event: str, *what: object) -> None:
+        for follower in list(self._followers):
+            with _log.failuresHandled("a session's follower failed"):
+                getattr(follower, event)(*what)
+
     def answered(self, response: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse) -> None:
         """
         The agent has opened the session.
         """
         self.opened = response
-        for follower in list(self._followers):
-            follower.described(response.modes, response.config_options)
+        self._tell("described", response.modes, response.config_options)
 
     def cancelling(self, turn: PromptTurn) -> None:
         """
         C{session/cancel} is about to be sent for C{turn}.
         """
-        for follower in list(self._followers):
-            follower.turn_cancelled(turn)
+        self._tell("turn_cancelled", turn)
 
     def replaying(self) -> Callable[[bool], None]:
         """
@@ -288,32 +288,23 @@ class ClientSession:
 
         @return: to be called when it is answered, with whether the agent did it.
         """
-        followers = list(self._followers)
-        for follower in followers:
-            follower.replay_began()
-
-        def over(loaded: bool) -> None:
-            for follower in followers:
-                follower.replay_ended(loaded)
-
-        return over
+        self._tell("replay_began")
+        return lambda loaded: self._tell("replay_ended", loaded)
 
     def end(self) -> None:
         """
         The session is over.
         """
         self._over = True
-        followers, self._followers = self._followers, []
-        for follower in followers:
-            follower.ended()
+        self._tell("ended")
+        self._followers.clear()
 
     def deliver(self, update: v1.SessionUpdate) -> list[Deferred[object]]:
         """
         An update came; the next one waits for what this returns.
         """
         waiting: list[Deferred[object]] = []
-        for follower in list(self._followers):
-            follower.updated(update)
+        self._tell("updated", update)
         if self._turn is None:
             self._outside.append(update)
         else:
@@ -340,8 +331,7 @@ class ClientSession:
         call = self.connection.call(v1.SetSessionModeRequest(session_id=self.session_id, mode_id=mode_id))
 
         def taken(response: v1.SetSessionModeResponse) -> v1.SetSessionModeResponse:
-            for follower in list(self._followers):
-                follower.mode_set(mode_id)
+            self._tell("mode_set", mode_id)
             return response
 
         call.addCallback(taken)
@@ -355,8 +345,7 @@ class ClientSession:
         call = self.connection.set_config_option(self.session_id, config_id, value)
 
         def taken(response: v1.SetSessionConfigOptionResponse) -> v1.SetSessionConfigOptionResponse:
-            for follower in list(self._followers):
-                follower.described(None, response.config_options)
+            self._tell("described", None, response.config_options)
             return response
 
         call.addCallback(taken)
