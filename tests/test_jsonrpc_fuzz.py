@@ -111,7 +111,7 @@ def check(data: bytes) -> None:
     if isinstance(message, Malformed):
         assert message.error.code == (-32600 if message.is_json else -32700)
         assert message.has_id or message.id is None
-        assert not (message.stray and message.has_id)
+        assert not (message.is_notification and message.has_id)
         assert message.stray or message.is_object
         assert message.is_json or not message.is_object
         parse(error_bytes(message.id, message.error))

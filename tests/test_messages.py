@@ -241,6 +241,12 @@ def test_log_objects_are_stray(line: str) -> None:
     assert (message.is_object, message.has_id, message.stray) == (True, False, True)
 
 
+def test_log_object_with_an_id_is_stray() -> None:
+    """B39: an id alone makes no answer of a log line, though a call of ours may have the same."""
+    message = malformed('{"level":"info","id":1,"message":"started"}')
+    assert (message.id, message.has_id, message.stray) == (1, True, True)
+
+
 def test_what_claims_to_be_a_message_is_not_stray() -> None:
     """B40: with a jsonrpc member or a readable id somebody may wait for the answer."""
     assert not malformed('{"jsonrpc":"2.0"}').stray

@@ -127,7 +127,11 @@ def _throws(_: IncomingRequest) -> object:
     raise RuntimeError("secret")
 
 
-@pytest.mark.parametrize("handler", [_throws, _raises, lambda _: fail(RuntimeError("secret"))])
+def _exits(_: IncomingRequest) -> object:
+    raise SystemExit("secret")
+
+
+@pytest.mark.parametrize("handler", [_throws, _raises, _exits, lambda _: fail(RuntimeError("secret"))])
 def test_failing_handler_is_answered_without_its_secret(wire: Wire, handler: Any, logged_errors: list[Any]) -> None:
     """Any other failure is -32603 to the peer and a log entry here; the next request works (B53)."""
     wire.router.requests["m"] = handler
@@ -280,11 +284,12 @@ def test_notification_with_bad_params_is_not_answered(wire: Wire) -> None:
     assert wire.healthy()
 
 
-def test_failing_notification_is_logged_once(wire: Wire, logged_errors: list[Any]) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("secret"), SystemExit("secret")])
+def test_failing_notification_is_logged_once(wire: Wire, error: BaseException, logged_errors: list[Any]) -> None:
     """A notification handler's failure is a log entry and nothing else (B53)."""
 
     def handler(_: Notification) -> None:
-        raise RuntimeError("secret")
+        raise error
 
     wire.router.notifications["sync"] = handler
     wire.router.notifications["late"] = lambda _: fail(RuntimeError("secret"))
@@ -317,18 +322,24 @@ def test_failing_router_fails_its_message_only(
     assert wire.healthy()
 
 
+UNREADABLE = [
+    b'{"jsonrpc":"2.0","id":4,"method":"_x","params":',
+    b'{"jsonrpc":"2.0","id":4,"method":"_x","params":{"a":NaN}}',
+    b'{"jsonrpc":"2.0","method":"_x","params":{"a":"\\ud83d"},"id":4}',
+    b'{"method":"_x","params":' + b"[" * 1000 + b"1e400" + b"]" * 1000 + b',"id":4,"jsonrpc":"2.0"}',
+]
 BROKEN = [
     (b"\xff\xfe", -32700),
-    (b'{"jsonrpc":"2.0","id":4,"method":"_x","params":', -32700),
     (b"[" * 100_000, -32700),
-    (b'{"jsonrpc":"2.0","id":4,"method":"_x","params":{"a":NaN}}', -32700),
+    (b'{"id":4,"method":"_x","params":{"a":NaN}}', -32700),
+    (b'{"jsonrpc":"2.0","method":"_x","params":{"a":NaN}}', -32700),
     (b"[]", -32600),
     (b"42", -32600),
     (b"{}", -32600),
 ]
 
 
-@pytest.mark.parametrize(("line", "code"), BROKEN)
+@pytest.mark.parametrize(("line", "code"), [*BROKEN, *((line, -32700) for line in UNREADABLE)])
 def test_agent_answers_bytes_that_are_no_message(wire: Wire, line: bytes, code: int) -> None:
     """An agent's side answers noise with an error without id, and goes on (B40, B42, B43)."""
     wire.peer.message_received(line)
@@ -344,6 +355,19 @@ def test_client_skips_bytes_that_are_no_message(line: bytes, code: int) -> None:
         wire.peer.message_received(line)
     assert wire.sent == []
     assert wire.peer.stray_messages == 3
+    assert wire.healthy()
+
+
+@pytest.mark.parametrize("line", UNREADABLE)
+def test_client_answers_a_request_that_is_no_json(line: bytes) -> None:
+    """
+    A request is answered though it is no JSON, where its id can be read: nobody else would tell the agent, which waits
+    (rule 1).
+    """
+    wire = Wire(answers_noise=False)
+    wire.peer.message_received(line)
+    assert [answer["error"]["code"] for answer in wire.answers(4)] == [-32700]
+    assert len(wire.sent) == 1
     assert wire.healthy()
 
 

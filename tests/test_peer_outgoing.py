@@ -108,6 +108,39 @@ def test_answer_that_is_none_fails_its_caller_and_nobody_else(wire: Wire, answer
     assert wire.healthy()
 
 
+@pytest.mark.parametrize("answers_noise", [True, False])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{"cost":NaN}}',
+        b'{"jsonrpc":"2.0","result":{"text":"\\ud83d"},"id":1}',
+        b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1e400,"message":"m"}}',
+    ],
+)
+def test_answer_that_is_no_json_fails_its_caller_and_nobody_else(line: bytes, answers_noise: bool) -> None:
+    """An answer that can't be read settles the call that it is for, where its id can be (rule 1)."""
+    wire = Wire(answers_noise=answers_noise)
+    call = wire.peer.call("m")
+    other = wire.peer.call("m")
+    wire.peer.message_received(line)
+    failure(call, InvalidResponse)
+    no_result(other)
+    assert wire.peer.stray_messages == 1
+    assert wire.healthy()
+
+
+def test_log_line_with_the_id_of_a_call_is_no_answer() -> None:
+    """What an agent's program logs as JSON may have an id of its own: nobody's call fails for it (B39)."""
+    wire = Wire(answers_noise=False)
+    call = wire.peer.call("m")
+    wire.peer.message_received(b'{"level":"info","id":1,"message":"started"}')
+    no_result(call)
+    assert len(wire.sent) == 1
+    wire.result(1, "r")
+    assert success(call) == "r"
+
+
 def test_digits_in_a_string_answer_our_integer(wire: Wire) -> None:
     """An answer whose id is our integer in quotes can be for nothing else (B47)."""
     call = wire.peer.call("m")

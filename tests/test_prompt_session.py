@@ -801,17 +801,18 @@ def test_cancel_handler_ends_the_handler() -> None:
     assert (handler.answers, bench.timers()) == ([CANCELLED], [])
 
 
-def test_cancel_handler_raises(logs: list[LogEvent]) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_cancel_handler_raises(logs: list[LogEvent], error: type[BaseException]) -> None:
     """A cancel handler that raises is logged; the turn goes on to its answer."""
     bench = Bench()
     handler = bench.prompt()
 
     def explode() -> None:
-        raise ZeroDivisionError
+        raise error
 
     bench.on_told = explode
     bench.session.cancel()
-    assert (failures(logs), bench.timers()) == ([ZeroDivisionError], [60])
+    assert (failures(logs), bench.timers()) == ([error], [60])
     handler.work.callback(end_turn())
     assert handler.answers == [CANCELLED]
 
@@ -919,17 +920,18 @@ def test_answer_precedes_the_handlers_cancellation() -> None:
     assert order == ["token", "answer", "stopped"]
 
 
-def test_raising_canceller(logs: list[LogEvent]) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError, SystemExit])
+def test_raising_canceller(logs: list[LogEvent], error: type[BaseException]) -> None:
     """A handler whose canceller raises is logged, and breaks nothing (B75)."""
     bench = Bench(grace=1)
 
     def canceller(_: object) -> None:
-        raise ZeroDivisionError
+        raise error
 
     handler = bench.prompt(start=lambda turn: Deferred(canceller))
     bench.session.cancel()
     bench.clock.advance(1)
-    assert (handler.answers, failures(logs), bench.session.busy) == ([CANCELLED], [ZeroDivisionError], False)
+    assert (handler.answers, failures(logs), bench.session.busy) == ([CANCELLED], [error], False)
     assert bench.prompt().starts == 1
 
 

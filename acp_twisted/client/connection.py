@@ -420,7 +420,7 @@ class ClientConnection(Connection):
         """
         try:
             result = outcome(listener(argument))
-        except Exception:
+        except BaseException:
             _log.failure("a session update handler failed")
             return None
         if not isinstance(result, Deferred):

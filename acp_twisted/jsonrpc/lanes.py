@@ -151,7 +151,7 @@ class _Lane:
         context.run(_inside.set, running)
         try:
             result = context.run(handler)
-        except Exception:
+        except BaseException:
             _log_failure(Failure())
             result = None
         if result is None or (result.called and not result.paused):

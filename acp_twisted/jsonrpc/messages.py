@@ -122,8 +122,8 @@ class Malformed:
     @ivar is_object: whether it is a JSON object.
     @ivar is_notification: whether it has a method and no id member at all, so that nobody waits for an answer.
     @ivar stray: whether nothing in it asks for an answer and little says that it was meant as a message: no JSON, no
-        object, or an object with neither a C{jsonrpc} member nor a readable id.  Banners and log lines on an agent's
-        stdout are; a client skips them and writes nothing back (B39).
+        object, or an object without a C{jsonrpc} member that has no readable id beside a method.  Banners and log lines
+        on an agent's stdout are; a client skips them and writes nothing back (B39).
     """
 
     error: AcpError
@@ -196,7 +196,9 @@ def parse(data: bytes) -> Message:
             if kind is str or id is None or (kind is int and _INT64_MIN <= id <= _INT64_MAX):
                 return Request(id, method, params)
     elif method is None and (
-        "result" in message or "error" in message or ("id" in message and "method" not in message)
+        "result" in message
+        or "error" in message
+        or ("id" in message and "method" not in message and "jsonrpc" in message)
     ):
         return _response(message)
     return _refused(message)
@@ -254,7 +256,7 @@ def _refused(message: dict[str, Any]) -> Malformed:
         id=id if readable else None,
         has_id=has_id,
         is_notification="id" not in message and type(message.get("method")) is str,
-        stray=not has_id and "jsonrpc" not in message,
+        stray="jsonrpc" not in message and not (has_id and "method" in message),
     )
 
 

@@ -28,6 +28,7 @@ from acp_twisted.errors import (
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
+from acp_twisted.jsonrpc.framing import HEAD_BYTES
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.lanes import Lanes
 from acp_twisted.jsonrpc.messages import (
@@ -216,7 +217,7 @@ class Peer:
         elif isinstance(parsed, Request):
             self._request(parsed, len(message))
         else:
-            self._malformed(parsed)
+            self._malformed(parsed, message)
 
     def remainder_received(self, message: bytes) -> None:
         """
@@ -240,13 +241,32 @@ class Peer:
             data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
             self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))
 
-    def _malformed(self, bad: Malformed) -> None:
+    def _malformed(self, bad: Malformed, line: bytes) -> None:
+        if not bad.is_json:
+            self._unreadable(bad, line)
         if bad.stray:
             self.stray_messages += 1
         if not bad.stray or self.stray_messages == 1:
             _log.warn("received what is no message: {error} {reason}", error=bad.error, reason=bad.error.data)
-        if bad.has_id or (self._answers_noise and not bad.is_notification):
+        if (bad.has_id and not bad.stray) or (self._answers_noise and not bad.is_notification):
             self._send(error_bytes(bad.id, bad.error))
+
+    def _unreadable(self, bad: Malformed, line: bytes) -> None:
+        """
+        A line that is no JSON may begin as a message all the same: a number that is not finite or half of a surrogate
+        pair stands in its middle, say.  Somebody waits for what it was: our caller for an answer; and for an answer to
+        a request the peer, whom a client, unlike an agent, writes no error without id.
+        """
+        head = line[:HEAD_BYTES]
+        if b'"jsonrpc"' not in head:
+            return
+        known = read_head(head)
+        if not known.has_id:
+            return
+        if known.is_response:
+            self._outgoing.answered(Response(known.id, problem="the answer is not JSON"), len(line))
+        elif known.method is not None and not self._answers_noise:
+            self._send(error_bytes(known.id, bad.error))
 
     def _notification(self, notification: Notification, size: int) -> None:
         if notification.method == self.dialect.method:
@@ -255,7 +275,7 @@ class Peer:
             if self._router.apply_now(notification):
                 return
             key = self._router.lane_of(notification.method, notification.params)
-        except Exception:
+        except BaseException:
             _log.failure("{method} failed", method=notification.method)
             return
         self.lanes.notification(key, size, lambda: self._router.handle_notification(notification))
@@ -279,7 +299,7 @@ class Peer:
     def _stop(self, request: IncomingRequest, trigger: str) -> None:
         try:
             request.stop(trigger)
-        except Exception:
+        except BaseException:
             _log.failure("cancelling {method} failed", method=request.method)
             request.fail(RequestCancelled())
 
@@ -298,7 +318,7 @@ class Peer:
             result = self._router.handle_request(request, gate)
             if isinstance(result, CoroutineType):
                 result = Deferred.fromCoroutine(result)
-        except Exception:
+        except BaseException:  # what a Deferred would catch of a handler, this does
             request.fail_with(Failure())
             if gate is not None:
                 gate.addErrback(_nothing).cancel()  # nobody waits there

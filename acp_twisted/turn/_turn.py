@@ -81,7 +81,7 @@ class Turn:
         if self._stopped and self._handler is not None:
             try:
                 self._handler.cancel()
-            except Exception:
+            except BaseException:
                 _log.failure("session/prompt: the handler's cancellation failed")
 
     def respond(self, result: object) -> None:

@@ -236,7 +236,7 @@ class PromptSession:
         if self._on_cancel is not None:
             try:
                 self._on_cancel(trigger, notice)
-            except Exception:
+            except BaseException:
                 _log.failure("session/cancel: the cancel handler failed")
 
     def _stop_waiting(self, closed: Deferred[None]) -> None:
