@@ -380,7 +380,7 @@ def test_the_reactors_own_thread_can_not_wait() -> None:
 SCRIPT = """
 import signal, sys, threading, time
 from acp_twisted import AcpClient, AgentCommand, CancellationSignal
-from acp_twisted.client import sync
+from acp_twisted.client import sync_turn
 from acp_twisted.client.sync import AcpSyncClient
 command = AgentCommand([sys.executable, "-m", "acp_twisted.testing.scripted_agent"])
 client = AcpSyncClient.connect(AcpClient.builder().build(), command)
@@ -443,7 +443,7 @@ print(session.prompt("stream 1").stop_reason)
 def test_control_c_gives_a_deaf_agent_up() -> None:
     """After so many seconds the request is cancelled too, and the program goes on."""
     body = """
-sync.INTERRUPT_SECONDS = 0.1
+sync_turn.INTERRUPT_SECONDS = 0.1
 print("ready", flush=True)
 try:
     session.prompt("hang")
