@@ -21,7 +21,16 @@ from twisted.internet.task import Clock
 from wire import failure, no_result, success
 from zope.interface.verify import verifyObject
 
-from acp_twisted import AcpAgent, AcpClient, AcpConnectionError, AcpError, AgentStartError, ClientConnection
+from acp_twisted import (
+    AcpAgent,
+    AcpClient,
+    AcpConnectionError,
+    AcpError,
+    AgentConnection,
+    AgentStartError,
+    ClientConnection,
+    PromptContext,
+)
 from acp_twisted.cli.options import PromptOptions, parse
 from acp_twisted.cli.permit import Asker, Permit, first_of, hold
 from acp_twisted.cli.prompt import CLOSE_SECONDS, PromptRun
@@ -245,6 +254,32 @@ def test_cancel_after_updates() -> None:
     run.clock.advance(1)
     assert success(run.status) == 3
     assert run.lines() == [chunk("1"), chunk("2"), {"result": {"stopReason": "cancelled", "_meta": {"sent": 2}}}]
+
+
+def test_updates_of_other_sessions_are_nobodys_business() -> None:
+    """
+    What is printed and counted is the session's own: what came before the answer to session/new is printed after it,
+    and an agent's other sessions don't show.
+    """
+
+    def say(connection: AgentConnection, session_id: str, text: str) -> None:
+        connection.send_update(session_id, v1.AgentMessageChunk(content=v1.TextContent(text=text)))
+
+    def new_session(request: v1.NewSessionRequest, connection: AgentConnection) -> v1.NewSessionResponse:
+        say(connection, "other", "no")
+        say(connection, "own", "early")
+        return v1.NewSessionResponse(session_id="own")
+
+    async def prompt(request: v1.PromptRequest, context: PromptContext) -> v1.PromptResponse:
+        for _ in range(3):
+            say(context.connection, "other", "no")
+        await context.send_message("yes")
+        return v1.PromptResponse(stop_reason="cancelled" if context.is_cancelled else "end_turn")
+
+    agent = AcpAgent.builder().new_session_handler(new_session).prompt_handler(prompt).build()
+    run = Run("x", agent, cancel_after_updates=2)
+    assert success(run.status) == 0
+    assert run.lines() == [chunk("early"), chunk("yes"), {"result": {"stopReason": "end_turn"}}]
 
 
 def test_cancel_after_no_updates() -> None:

@@ -89,7 +89,6 @@ class PromptRun:
             AcpClient.builder()
             .client_info("acp-twisted", __version__)
             .limits(LIMITS)
-            .session_update_handler(self._updated)
             .request_permission_handler(permit)
         )
         if options.timeout is not None:
@@ -123,6 +122,9 @@ class PromptRun:
         self._connection = connection = await self._connect(self._client)
         await connection.initialize()
         session = await connection.new_session(self._options.cwd)
+        for update in session.take_updates():
+            self._updated(update)
+        session.on_update(self._updated)
         self._prompted = True
         self._turn = turn = session.prompt(self._options.text)
         if self._options.cancel_after is not None:
@@ -175,11 +177,11 @@ class PromptRun:
 
     # ---- what happens meanwhile
 
-    def _updated(self, notification: v1.SessionNotification) -> None:
+    def _updated(self, update: v1.SessionUpdate) -> None:
         if self._leaving is not None:
             return
         try:
-            self._report.update(notification.update)
+            self._report.update(update)
         except OSError:
             self.leave(Status.OUTPUT_GONE)
             return
