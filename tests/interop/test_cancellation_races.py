@@ -1,0 +1,222 @@
+"""
+Cancellation in races, over real pipes and real TCP, against SDKs of other people: random plans with fixed seeds, and
+rules that hold for whatever came of them.
+
+Our agent on TCP, and our client always, are recorded at our own end, where the rules are exact; our agent on pipes is
+recorded by a tap in between, where a cancellation may have crossed an answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peers import peer
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import TCP4ServerEndpoint
+
+from acp_twisted import AgentCommand
+from acp_twisted.testing.scripted_agent import build_agent
+from acp_twisted.transports.stream import ServerFactory
+from interop.programs import OUR_AGENT, SOURCES, Outcome, Programs, kill_group, until
+from interop.race_client import GIVEN_UP, LOST, RaceClient
+from interop.race_plans import plan
+from interop.race_rules import Conversation
+from interop.recorder import RecordedAgent
+from interop.wires import recorded, tapped
+
+GRACE = 0.1
+SEEDS = pytest.mark.parametrize("seed", [1, 2, 3])
+CUT = pytest.mark.parametrize("drop", [False, True], ids=["whole", "cut"])
+LINK = pytest.mark.parametrize("link", ["tcp", "stdio"])
+
+
+def ts_client() -> list[str]:
+    """A client on the TypeScript SDK 2.4.0."""
+    ts = peer("ts24")
+    return ts.command(SOURCES / "ts_race_client.mjs", ts.folder)
+
+
+def ts_agent() -> list[str]:
+    """An agent on the TypeScript SDK 2.4.0."""
+    ts = peer("ts24")
+    return ts.command(SOURCES / "ts_race_agent.mjs", ts.folder)
+
+
+CLIENTS = {"ts": ts_client}
+AGENTS = {"ts": ts_agent}
+
+
+def written(folder: Path, seed: int, lines: Sequence[str]) -> Path:
+    """
+    The plan as a file; shown when the test fails.
+    """
+    sys.stdout.write(f"seed {seed}, {len(lines)} events:\n" + "\n".join(lines) + "\n")
+    path = folder / "plan.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def runs_in_group(group: int) -> list[int]:
+    """
+    The processes of a group that are no zombies.
+    """
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, of = stat.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of) == group and state not in "ZX":
+            found.append(int(stat.parent.name))
+    return found
+
+
+async def against_tcp(
+    programs: Programs, reactor: Any, client: Sequence[str], path: Path, cut: bool
+) -> tuple[Outcome, Conversation]:
+    """
+    Our agent in this process, and a client that connects to it.
+    """
+    agent = RecordedAgent(build_agent(grace=GRACE))
+    factory = ServerFactory(agent, reactor)
+    port = await TCP4ServerEndpoint(reactor, 0, interface="127.0.0.1").listen(factory)
+    address: Any = port.getHost()
+    try:
+        outcome = await programs.run([*client, str(path), "tcp", str(address.port)], deadline=20)
+        await until(reactor, lambda: agent.records[0].lost)
+    finally:
+        await port.stopListening()
+        await factory.close_all()
+    (record,) = agent.records
+    return outcome, Conversation(record.wire, exact=True, cut=cut)
+
+
+async def against_stdio(
+    programs: Programs, reactor: Any, client: Sequence[str], path: Path, cut: bool
+) -> tuple[Outcome, Conversation]:
+    """
+    A client that starts our agent, with a tap in between.
+    """
+    record = path.with_name("wire.jsonl")
+    agent = tapped(record, [*OUR_AGENT, "--grace", str(GRACE)])
+    process, done = programs.start([*client, str(path), "spawn", *agent])
+    group = process.pid
+    timer = reactor.callLater(20, kill_group, group)
+    try:
+        outcome = await done
+        # It sees that its client is gone, and goes.
+        await until(reactor, lambda: not runs_in_group(group))
+    finally:
+        kill_group(group)
+        if timer.active():
+            timer.cancel()
+    return outcome, Conversation(recorded(record), exact=False, cut=cut)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+@LINK
+@CUT
+@SEEDS
+@pytest.mark.seconds(40)
+async def test_our_agent(
+    name: str, link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any, tmp_path: Path
+) -> None:
+    """Rules 1-4 and the turn table (V1C5, X9): one answer for each prompt, the right one, and no update behind it."""
+    path = written(tmp_path, seed, plan(seed, drop=drop))
+    run = against_tcp if link == "tcp" else against_stdio
+    outcome, conversation = await run(programs, real_reactor, CLIENTS[name](), path, drop)
+    assert outcome.code == 0, outcome.explain()
+    conversation.assert_answered_once("agent")
+    conversation.assert_cancelled_once("agent")
+    conversation.assert_updates_belong_to_a_turn()
+    rows = conversation.assert_turn_table()
+    if not drop:
+        assert sum(rows.values()) == len(conversation.prompts())
+        got = {line["ref"]: line["outcome"] for line in outcome.lines() if "ref" in line}
+        assert [got[ref] for ref in sorted(got)] == [each.outcome for each in conversation.prompts()]
+    sys.stdout.write(f"{rows}\n")
+
+
+async def start_listening(programs: Programs, command: Sequence[str]) -> tuple[int, Deferred[Outcome]]:
+    """
+    An agent that serves one connection on a port of its own.
+
+    @return: the port, and its end.
+    """
+    told: Deferred[int] = Deferred()
+
+    def look(text: str) -> None:
+        if "\n" in text and not told.called:
+            told.callback(int(text.split()[1]))
+
+    _, done = programs.start([*command, "listen"], stdin=None, on_stdout=look)
+    return await told, done
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@LINK
+@CUT
+@SEEDS
+@pytest.mark.seconds(40)
+async def test_our_client(name: str, link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any) -> None:
+    """Rule 2, V1C3: each request is cancelled once at most and while it is open; each turn settles once, rightly."""
+    lines = plan(seed, drop=drop, strays=False)
+    sys.stdout.write(f"seed {seed}, {len(lines)} events:\n" + "\n".join(lines) + "\n")
+    client, command, ended = RaceClient(real_reactor), AGENTS[name](), None
+    if link == "stdio":
+        await client.open(AgentCommand(command))
+    else:
+        port, ended = await start_listening(programs, command)
+        await client.open(port)
+    try:
+        await client.follow(lines)
+        if not drop:
+            # What was given up is still answered; nothing of it may disturb anybody.
+            await until(real_reactor, lambda: all_answered(client))
+    finally:
+        await client.connection.close()
+    if ended is not None:
+        assert (await ended).code == 0
+    check(client, drop)
+
+
+def all_answered(client: RaceClient) -> bool:
+    """
+    Whether the agent has answered everything.
+    """
+    return all(each.answers for each in Conversation(client.record.wire, exact=True).of("client", "session/prompt"))
+
+
+def check(client: RaceClient, cut: bool) -> None:
+    """
+    Hold our client to the rules.
+    """
+    conversation = Conversation(client.record.wire, exact=True, cut=cut)
+    conversation.assert_answered_once("client")
+    conversation.assert_answered_once("agent")
+    conversation.assert_cancelled_once("client")
+    conversation.assert_permissions_fall_with_their_turn()
+    prompts = conversation.prompts()
+    assert len(prompts) == len(client.sent)
+    seen: Counter[str | int] = Counter()
+    for asked, (ref, sent) in zip(prompts, sorted(client.sent.items()), strict=True):
+        (outcome,) = sent.outcomes
+        seen[outcome] += 1
+        if outcome == GIVEN_UP:
+            assert len(asked.cancels) == 1, f"given up, and not cancelled: {ref} {asked}"
+        elif outcome == LOST:
+            assert cut
+            assert asked.outcome is None
+        else:
+            stopped = any(
+                params["sessionId"] == asked.session and asked.open_at(at)
+                for at, params in conversation.notified("client", "session/cancel")
+            )
+            assert outcome == asked.outcome or (stopped and outcome == "cancelled"), f"{outcome}: {ref} {asked}"
+            assert asked.cancels == []
+    sys.stdout.write(f"{seen}, {len(client.busy)} not sent\n")
