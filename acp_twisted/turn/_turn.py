@@ -5,11 +5,13 @@ One prompt turn: what it was handed to answer with, its handler, and its view of
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CoroutineType
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpError, InternalError
 from acp_twisted.jsonrpc.cancellation import CancellationToken
@@ -57,14 +59,22 @@ class Turn:
 
     # The rest is for the session, which calls each where its state machine says so.
 
-    def run(self) -> Deferred[Any] | None:
+    def run(self) -> Any:
         """
-        Start the handler, unless the turn ended before its handler could begin.
+        Start the handler.
+
+        @return: its Deferred; or what it came to, if that is known already.
+        @raise BaseException: what the handler raised.
         """
-        if self.answered:
-            return None
-        self._handler = maybeDeferred(self._start, self)
-        return self._handler
+        outcome = self._start(self)
+        if isinstance(outcome, CoroutineType):
+            outcome = Deferred.fromCoroutine(outcome)
+        if not isinstance(outcome, Deferred):
+            return outcome
+        if outcome.called and not outcome.paused and not isinstance(outcome.result, Failure):
+            return outcome.result
+        self._handler = outcome
+        return outcome
 
     def stop_handler(self) -> None:
         """

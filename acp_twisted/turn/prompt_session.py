@@ -226,11 +226,19 @@ class PromptSession:
                 self._performing = False
 
     def _run(self, turn: Turn) -> None:
-        handler = turn.run()
-        if handler is not None:
-            handler.addCallbacks(self._returned, self._failed, callbackArgs=(turn,), errbackArgs=(turn,))
-            handler.addErrback(lambda failure: _log.failure("session/prompt: the turn could not end", failure))
+        if turn.answered:
+            return  # it ended before its handler could begin
+        try:
+            outcome = turn.run()
+        except BaseException:  # what a Deferred would catch of a handler, this does
+            self._failed(Failure(), turn)
+            return
+        if isinstance(outcome, Deferred):
+            outcome.addCallbacks(self._returned, self._failed, callbackArgs=(turn,), errbackArgs=(turn,))
+            outcome.addErrback(lambda failure: _log.failure("session/prompt: the turn could not end", failure))
             turn.stop_if_asked()
+        else:
+            self._returned(outcome, turn)
 
     def _tell(self, trigger: str, notice: object) -> None:
         if self._on_cancel is not None:
