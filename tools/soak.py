@@ -6,8 +6,8 @@ Random conversations between the two halves against the model, for as many steps
     python tools/soak.py --steps 100000 --seed 7       the same conversations again
 
 It is the machine of C{tests/test_conversation_machine.py}; one step is one thing that happens (a prompt, a cancel, a
-message that arrives, a timer).  A million takes some ten minutes on one free core.  A conversation that breaks a rule is
-printed as short as it can be made, and the exit status is 1.
+message that arrives, a timer).  A million takes some ten minutes on one free core.  A conversation that breaks a rule
+is printed as short as it can be made, and the exit status is 1.
 """
 
 from __future__ import annotations
