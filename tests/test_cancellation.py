@@ -12,7 +12,13 @@ from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from wire import failure, no_result, success
 
 from acp_twisted.errors import REQUEST_CANCELLED, RequestCancelled
-from acp_twisted.jsonrpc.cancellation import ACP, MCP, CancellationDialect, CancellationToken
+from acp_twisted.jsonrpc.cancellation import (
+    ACP,
+    MCP,
+    REPEATED_TRIGGERS,
+    CancellationDialect,
+    CancellationToken,
+)
 
 
 @pytest.fixture
@@ -29,6 +35,15 @@ def test_token_is_set_once_and_stays_set(token: CancellationToken) -> None:
     token.cancel("cancelGracePeriod")
     assert token.cancelled
     assert token.triggers == ("session/cancel", "cancelGracePeriod")
+
+
+def test_token_is_not_flooded(token: CancellationToken) -> None:
+    """Rule 6: a peer that cancels without end adds nothing more; what cancels in another way is still seen."""
+    for _ in range(1000):
+        token.cancel("session/cancel")
+    token.cancel("$/cancel_request")
+    token.cancel("session/cancel")
+    assert token.triggers == ("session/cancel",) * REPEATED_TRIGGERS + ("$/cancel_request",)
 
 
 def test_callbacks_run_once_in_order_inside_the_cancellation(token: CancellationToken) -> None:

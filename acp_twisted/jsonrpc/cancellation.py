@@ -22,6 +22,10 @@ _T = TypeVar("_T")
 _log = Logger()
 
 
+REPEATED_TRIGGERS: Final = 64
+"""How many triggers a token keeps, repeated ones among them; beyond that only new ones, so that it can't be flooded."""
+
+
 class CancellationToken:
     """
     One incoming request's view of its cancellation.  It is set once and stays set.
@@ -48,6 +52,7 @@ class CancellationToken:
         """
         What cancelled it, in the order in which it happened: C{"session/cancel"}, C{"session/close"},
         C{"$/cancel_request"}, C{"cancelGracePeriod"}, C{"maxPromptDuration"}, C{"shutdown"}, C{"connectionLost"}.
+        Repetitions are in it too, up to L{REPEATED_TRIGGERS}.
         """
         return self._triggers
 
@@ -56,7 +61,8 @@ class CancellationToken:
         Set the token, and run what waits for it.  A later call only adds its trigger.
         """
         first = not self._triggers
-        self._triggers += (trigger,)
+        if len(self._triggers) < REPEATED_TRIGGERS or trigger not in self._triggers:
+            self._triggers += (trigger,)
         if not first:
             return
         while self._callbacks:  # one of them may take back another
