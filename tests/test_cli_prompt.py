@@ -258,16 +258,16 @@ def test_cancel_after_updates() -> None:
 
 def test_updates_of_other_sessions_are_nobodys_business() -> None:
     """
-    What is printed and counted is the session's own: what came before the answer to session/new is printed after it,
-    and an agent's other sessions don't show.
+    What is printed and counted is the session's own, also what comes before the answer to session/new, however much
+    that is; an agent's other sessions don't show.
     """
 
     def say(connection: AgentConnection, session_id: str, text: str) -> None:
         connection.send_update(session_id, v1.AgentMessageChunk(content=v1.TextContent(text=text)))
 
     def new_session(request: v1.NewSessionRequest, connection: AgentConnection) -> v1.NewSessionResponse:
-        say(connection, "other", "no")
-        say(connection, "own", "early")
+        for _ in range(2000):
+            say(connection, "own", "early")
         return v1.NewSessionResponse(session_id="own")
 
     async def prompt(request: v1.PromptRequest, context: PromptContext) -> v1.PromptResponse:
@@ -279,7 +279,7 @@ def test_updates_of_other_sessions_are_nobodys_business() -> None:
     agent = AcpAgent.builder().new_session_handler(new_session).prompt_handler(prompt).build()
     run = Run("x", agent, cancel_after_updates=2)
     assert success(run.status) == 0
-    assert run.lines() == [chunk("early"), chunk("yes"), {"result": {"stopReason": "end_turn"}}]
+    assert run.lines() == [*[chunk("early")] * 2000, chunk("yes"), {"result": {"stopReason": "end_turn"}}]
 
 
 def test_cancel_after_no_updates() -> None:

@@ -78,6 +78,7 @@ class PromptRun:
         self._connect = connect
         self._connection: ClientConnection | None = None
         self._turn: PromptTurn | None = None
+        self._session_id: str | None = None
         self._prompted = False
         self._updates = 0
         self._asked_to_cancel = False
@@ -89,6 +90,7 @@ class PromptRun:
             AcpClient.builder()
             .client_info("acp-twisted", __version__)
             .limits(LIMITS)
+            .session_update_handler(self._updated)
             .request_permission_handler(permit)
         )
         if options.timeout is not None:
@@ -122,9 +124,7 @@ class PromptRun:
         self._connection = connection = await self._connect(self._client)
         await connection.initialize()
         session = await connection.new_session(self._options.cwd)
-        for update in session.take_updates():
-            self._updated(update)
-        session.on_update(self._updated)
+        self._session_id = session.session_id
         self._prompted = True
         self._turn = turn = session.prompt(self._options.text)
         if self._options.cancel_after is not None:
@@ -177,11 +177,12 @@ class PromptRun:
 
     # ---- what happens meanwhile
 
-    def _updated(self, update: v1.SessionUpdate) -> None:
-        if self._leaving is not None:
+    def _updated(self, notification: v1.SessionNotification) -> None:
+        # Before the answer to session/new it can only be ours.
+        if self._leaving is not None or self._session_id not in (None, notification.session_id):
             return
         try:
-            self._report.update(update)
+            self._report.update(notification.update)
         except OSError:
             self.leave(Status.OUTPUT_GONE)
             return
