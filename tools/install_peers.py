@@ -2,7 +2,8 @@
 """
 Install the ACP programs of other people that the interoperability tests run against.
 
-Everything is pinned and comes from PyPI and npm; Node.js too comes from PyPI, so that no machine needs one of its own.
+Everything is pinned and comes from PyPI, npm and crates.io; Node.js too comes from PyPI, so that no machine needs one of
+its own.  The program on the Rust SDK is built here, which needs a cargo.
 Each environment is a folder of its own below C{.peers}, with a stamp (C{peer.json}) that says which pins it was made
 from and how its programs are started; a folder whose stamp fits is left alone, any other is made anew.
 C{tests/peers.py} reads the stamps.
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +31,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "tools" / "peers"
+SOURCES = ROOT / "tests" / "interop" / "peers_src"
 STAMP = "peer.json"
 NODE = "node"
 SDK = "python-sdk"
@@ -42,11 +46,12 @@ class Environment:
     """
     One folder of peers whose pins agree with each other.
 
-    @ivar kind: C{venv}, C{npm} or C{sdist}.
+    @ivar kind: C{venv}, C{npm}, C{sdist}, or C{cargo}: a program of ours that is built with its pins.
     @ivar pins: what is asked of the registry; what these need in turn is fixed by the lock in C{tools/peers}.
     @ivar programs: name of a program to its command line; C{{here}} is this environment's folder, C{{node}} Node.js and
         C{{python-sdk}} the folder of another environment.
     @ivar python: the oldest Python that the pins accept.
+    @ivar source: the folder of such a program, below C{tests/interop/peers_src}.
     """
 
     name: str
@@ -54,6 +59,7 @@ class Environment:
     pins: tuple[str, ...]
     programs: dict[str, tuple[str, ...]]
     python: tuple[int, int] = (3, 10)
+    source: str = ""
 
 
 ENVIRONMENTS = (
@@ -128,6 +134,13 @@ ENVIRONMENTS = (
         "npm",
         ("@zed-industries/codex-acp@0.16.0",),
         {"codex-acp": ("{node}", "{here}/node_modules/@zed-industries/codex-acp/bin/codex-acp.js")},
+    ),
+    Environment(
+        "rust",
+        "cargo",
+        ("agent-client-protocol@5.2.0",),
+        {"rust-peer": ("{here}/bin/rust-peer",)},
+        source="rust_peer",
     ),
 )
 
@@ -239,10 +252,17 @@ def lock_files(environment: Environment) -> list[Path]:
     return []
 
 
+def source_files(environment: Environment) -> list[Path]:
+    """What a program of ours is built from."""
+    if not environment.source:
+        return []
+    return sorted(path for path in (SOURCES / environment.source).rglob("*") if path.is_file())
+
+
 def fingerprint(environment: Environment) -> str:
-    """What an installed environment depends on: this entry and its lock."""
+    """What an installed environment depends on: this entry, its lock and its source."""
     digest = hashlib.sha256(repr(environment).encode())
-    for path in lock_files(environment):
+    for path in [*lock_files(environment), *source_files(environment)]:
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()
 
@@ -305,10 +325,60 @@ def install_sdist(environment: Environment, here: Path, peers: Path, locked: boo
     shutil.rmtree(download)
 
 
+def tool_version(executable: str, *arguments: str) -> tuple[int, int]:
+    """The first version number that a program tells of itself; (0, 0) of anything else."""
+    try:
+        told = run([executable, *arguments])
+    except (InstallError, OSError):
+        return (0, 0)
+    found = re.search(r"(\d+)\.(\d+)", told)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def find_tool(name: str, package: str, least: tuple[int, int], hint: str) -> str:
+    """
+    A program that builds, from PATH, a usual place, or (for root, where there is apt) the system's packages.
+
+    @raise InstallError: when there is none that is new enough.
+    """
+    wanted = ".".join(map(str, least))
+
+    def look() -> tuple[str, tuple[int, int]]:
+        places = [shutil.which(name), str(Path.home() / ".cargo" / "bin" / name)]
+        found = [(place, tool_version(place, "--version")) for place in places if place and Path(place).exists()]
+        return max(found, key=lambda one: one[1], default=("", (0, 0)))
+
+    path, version = look()
+    if version < least and shutil.which("apt-get") is not None and os.geteuid() == 0:
+        with contextlib.suppress(InstallError):  # what is missing then is said below
+            run(["apt-get", "install", "-y", "-q", package], env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"))
+        path, version = look()
+    if version < least:
+        has = f"only {name} {'.'.join(map(str, version))} is here ({path})" if path else f"there is no {name}"
+        raise InstallError(f"it needs {name} {wanted} or newer, and {has}: {hint}")
+    return path
+
+
+def install_cargo(environment: Environment, here: Path, peers: Path, locked: bool) -> None:
+    """A Rust program of ours, built without optimisation: that takes half the time, and it is only a test."""
+    cargo = find_tool("cargo", "cargo", (1, 88), "install Rust with https://rustup.rs and run this again")
+    source = SOURCES / environment.source
+    build = [cargo, "build", "--quiet", "--manifest-path", source / "Cargo.toml", "--target-dir", here / "target"]
+    if not locked:
+        run([cargo, "update", "--quiet", "--manifest-path", source / "Cargo.toml"])
+    run([*build, "--locked"])
+    (here / "bin").mkdir()
+    for command in environment.programs.values():
+        name = Path(command[-1]).name
+        shutil.move(here / "target" / "debug" / name, here / "bin" / name)
+    shutil.rmtree(here / "target")
+
+
 INSTALLERS: dict[str, Callable[[Environment, Path, Path, bool], None]] = {
     "venv": install_venv,
     "npm": install_npm,
     "sdist": install_sdist,
+    "cargo": install_cargo,
 }
 
 
