@@ -54,9 +54,9 @@ class IMessageReceiver(Interface):
         One whole message, without its framing; never empty.
         """
 
-    def oversized_received(head: bytes, size: int) -> None:
+    def oversized_received(head: bytes, size: int, tail: bytes = b"") -> None:
         """
-        A message longer than C{Limits.max_message_bytes} was skipped: its first bytes, and its whole length.
+        A message longer than C{Limits.max_message_bytes} was skipped: its first bytes, its length, its last bytes.
         """
 
     def remainder_received(message: bytes) -> None:

@@ -41,7 +41,7 @@ class Raw:
     def message_received(self, message: bytes) -> None:
         self.received.append(json.loads(message))
 
-    def oversized_received(self, head: bytes, size: int) -> None:
+    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
         raise AssertionError("too large")
 
     def remainder_received(self, message: bytes) -> None:

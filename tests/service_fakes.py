@@ -135,7 +135,7 @@ class FakeReceiver:
     def message_received(self, message: bytes) -> None:
         raise AssertionError("nothing is sent to it")
 
-    def oversized_received(self, head: bytes, size: int) -> None:
+    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
         raise AssertionError("nothing is sent to it")
 
     def remainder_received(self, message: bytes) -> None:

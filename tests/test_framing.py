@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from acp_twisted.jsonrpc import framing
-from acp_twisted.jsonrpc.framing import HEAD_BYTES, LineFramer, Oversized, Remainder, frame
+from acp_twisted.jsonrpc.framing import HEAD_BYTES, TAIL_BYTES, LineFramer, Oversized, Remainder, frame
 
 BOM = b"\xef\xbb\xbf"
 PROBE = b'{"jsonrpc":"2.0","id":1,"method":"_x/ping"}'
@@ -79,7 +79,7 @@ def test_limit_counts_the_message_alone(step: int, end: bytes) -> None:
     """B34: exactly the limit passes, one byte more does not, and the line end does not count; nor does the chunking."""
     data = b"x" * 50 + end + b"y" * 51 + end + b"z" * 52 + end + PROBE[:40] + end
     events = feed_all(*(data[i : i + step] for i in range(0, len(data), step)), limit=50)
-    assert events == [b"x" * 50, Oversized(b"y" * 50, 51), Oversized(b"z" * 50, 52), PROBE[:40]]
+    assert events == [b"x" * 50, Oversized(b"y" * 50, 51, b"y" * 51), Oversized(b"z" * 50, 52, b"z" * 52), PROBE[:40]]
 
 
 def test_oversized_line_keeps_its_head_only_and_the_next_line_works() -> None:
@@ -95,12 +95,12 @@ def test_oversized_line_keeps_its_head_only_and_the_next_line_works() -> None:
     assert events == []
     assert most <= limit + 1
     assert framer.buffered == 0
-    assert framer.feed(b"\n" + PROBE + b"\n") == [Oversized(line[:HEAD_BYTES], len(line)), PROBE]
+    assert framer.feed(b"\n" + PROBE + b"\n") == [Oversized(line[:HEAD_BYTES], len(line), line[-TAIL_BYTES:]), PROBE]
 
 
 def test_oversized_line_inside_one_chunk() -> None:
     """B34: neighbours in the same chunk are not lost (Twisted's own receivers lose them)."""
-    assert feed_all(b"a\n" + b"b" * 60 + b"\nc\n", limit=50) == [b"a", Oversized(b"b" * 50, 60), b"c"]
+    assert feed_all(b"a\n" + b"b" * 60 + b"\nc\n", limit=50) == [b"a", Oversized(b"b" * 50, 60, b"b" * 60), b"c"]
 
 
 def test_finish_returns_the_remainder() -> None:
@@ -131,7 +131,7 @@ def test_finish_inside_an_oversized_line(length: int) -> None:
     """B34, B49: an unterminated line over the limit is reported as oversized, whether or not skipping had begun."""
     framer = LineFramer(50)
     framer.feed(b"x" * length)
-    assert framer.finish() == [Oversized(b"x" * 50, length)]
+    assert framer.finish() == [Oversized(b"x" * 50, length, b"x" * length)]
 
 
 def test_limit_must_be_positive() -> None:

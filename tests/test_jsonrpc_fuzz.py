@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_twisted.errors import AcpError
-from acp_twisted.jsonrpc.framing import HEAD_BYTES, LineFramer, Oversized, Remainder
+from acp_twisted.jsonrpc.framing import HEAD_BYTES, TAIL_BYTES, LineFramer, Oversized, Remainder
 from acp_twisted.jsonrpc.messages import (
     ErrorObject,
     Head,
@@ -72,7 +72,7 @@ def model(stream: bytes, limit: int) -> list[bytes | Oversized | Remainder]:
     for number, whole in enumerate([*lines, rest]):
         line = whole.removesuffix(b"\r")
         if len(line) > limit:
-            events.append(Oversized(line[: min(limit, HEAD_BYTES)], len(line)))
+            events.append(Oversized(line[: min(limit, HEAD_BYTES)], len(line), line[-TAIL_BYTES:]))
         elif line.strip():
             events.append(line if number < len(lines) else Remainder(line))
     return events

@@ -190,6 +190,17 @@ def test_answer_too_large_to_read_fails_its_caller(wire: Wire) -> None:
     settled(wire)
 
 
+@pytest.mark.parametrize("tail", [b'x","id":1}', b'],"id" : 1 }', b'{}],"id":"1"}'])
+def test_answer_too_large_whose_id_comes_last_fails_its_caller(wire: Wire, tail: bytes) -> None:
+    """Peers may write the members in any order, and a prompt has no timeout that would end it (B34, rule 1)."""
+    call = wire.peer.call("m")
+    wire.peer.oversized_received(b'{"jsonrpc":"2.0","result":{"text":"', 10**9, b'text","id":1}}')  # nested
+    no_result(call)
+    wire.peer.oversized_received(b'{"jsonrpc":"2.0","result":{"text":"', 10**9, tail)
+    failure(call, InvalidResponse)
+    settled(wire)
+
+
 def test_failing_callback_of_the_application_stays_there(wire: Wire) -> None:
     """What a caller's own callback raises never reaches the reader (B77)."""
     call = wire.peer.call("m").addCallback(lambda _: 1 // 0)

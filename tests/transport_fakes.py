@@ -51,7 +51,7 @@ class RecordingReceiver:
         self.events.append(("message", message))
         self.on_message(message)
 
-    def oversized_received(self, head: bytes, size: int) -> None:
+    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
         self.events.append(("oversized", head, size))
 
     def remainder_received(self, message: bytes) -> None:

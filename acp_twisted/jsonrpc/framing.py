@@ -13,8 +13,8 @@ from typing import Final
 from attrs import frozen
 
 HEAD_BYTES: Final = 4096
+TAIL_BYTES: Final = 1024
 _BOM: Final = b"\xef\xbb\xbf"
-_CR: Final = 0x0D
 
 
 @frozen
@@ -24,10 +24,12 @@ class Oversized:
 
     @ivar head: its first bytes: L{HEAD_BYTES} of them, or as many as the limit allows where that is less.
     @ivar size: the length of the whole line in bytes, without its terminator.
+    @ivar tail: its last bytes, L{TAIL_BYTES} of them: some peers write the id of an answer last.
     """
 
     head: bytes
     size: int
+    tail: bytes = b""
 
 
 @frozen
@@ -72,7 +74,7 @@ class LineFramer:
         self._buffer = bytearray()  # the unfinished line, unless it is being skipped
         self._head = b""
         self._skipped = 0  # bytes of the line that is being skipped; 0 when none is
-        self._skipped_last = 0
+        self._tail = b""
 
     @property
     def buffered(self) -> int:
@@ -133,7 +135,7 @@ class LineFramer:
         """
         if self._skipped:
             self._skipped += len(piece)
-            self._skipped_last = piece[-1]
+            self._tail = piece[-TAIL_BYTES:] if len(piece) >= TAIL_BYTES else (self._tail + piece)[-TAIL_BYTES:]
             return
         buffer = self._buffer
         buffer += piece
@@ -141,7 +143,7 @@ class LineFramer:
         if len(buffer) > self._limit + 1:
             self._head = bytes(buffer[: self._head_bytes])
             self._skipped = len(buffer)
-            self._skipped_last = buffer[-1]
+            self._tail = bytes(buffer[-TAIL_BYTES:])
             buffer.clear()
 
     def _end_line(self, events: list[bytes | Oversized]) -> None:
@@ -149,9 +151,9 @@ class LineFramer:
         The unfinished line is finished.
         """
         if self._skipped:
-            size = self._skipped - (self._skipped_last == _CR)
-            events.append(Oversized(self._head, size))
-            self._head = b""
+            tail = self._tail.removesuffix(b"\r")
+            events.append(Oversized(self._head, self._skipped - (len(self._tail) - len(tail)), tail))
+            self._head = self._tail = b""
             self._skipped = 0
         elif self._buffer:
             line = bytes(self._buffer)
@@ -162,6 +164,6 @@ class LineFramer:
         for whole in lines:
             line = whole.removesuffix(b"\r")
             if len(line) > self._limit:
-                events.append(Oversized(line[: self._head_bytes], len(line)))
+                events.append(Oversized(line[: self._head_bytes], len(line), line[-TAIL_BYTES:]))
             elif line and not line.isspace():
                 events.append(line)

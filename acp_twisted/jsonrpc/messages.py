@@ -404,6 +404,7 @@ def _written_in(container: dict[Any, object] | list[object] | tuple[object, ...]
 
 # The beginnings of messages that were too long
 
+_LAST_ID: Final = re.compile(rb'[,{\s]"id"\s*:\s*(-?\d{1,19}|"[^"\\]*")\s*\}\s*\Z')
 _TOKEN: Final = re.compile(rb'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^ \t\r\n{}\[\]:,"]+)', re.DOTALL)
 
 
@@ -431,6 +432,21 @@ def read_head(head: bytes) -> Head:
         method=method if isinstance(method, str) else None,
         is_response=is_response,
     )
+
+
+def id_from_tail(tail: bytes) -> Id:
+    """
+    The id of a message that ends with it, or L{None}.  What stands right before the last brace of all is a member of
+    the outermost object, so nothing nested can be taken for it.
+    """
+    found = _LAST_ID.search(tail)
+    if found is None:
+        return None
+    try:
+        id = orjson.loads(found[1])
+    except ValueError:
+        return None
+    return id if is_id(id) else None
 
 
 def id_from_head(head: bytes) -> tuple[bool, Id]:

@@ -39,6 +39,7 @@ from acp_twisted.jsonrpc.messages import (
     Request,
     Response,
     error_bytes,
+    id_from_tail,
     id_key,
     notification_bytes,
     parse,
@@ -227,7 +228,7 @@ class Peer:
         if isinstance(parsed, Response):
             self._outgoing.answered(parsed, len(message))
 
-    def oversized_received(self, head: bytes, size: int) -> None:
+    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
         """
         See L{IMessageReceiver}.
         """
@@ -236,7 +237,7 @@ class Peer:
         )
         known = read_head(head)
         if known.is_response:
-            self._outgoing.answered_too_large(known.id, size)
+            self._outgoing.answered_too_large(known.id if known.has_id else id_from_tail(tail), size)
         elif known.has_id or self._answers_noise:
             data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
             self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))

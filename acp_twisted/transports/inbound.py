@@ -112,7 +112,7 @@ class Inbound:
             if type(event) is bytes:
                 self._receiver.message_received(event)
             elif isinstance(event, Oversized):
-                self._receiver.oversized_received(event.head, event.size)
+                self._receiver.oversized_received(event.head, event.size, event.tail)
             elif isinstance(event, Remainder):
                 self._receiver.remainder_received(event.message)
         except Exception:

@@ -105,8 +105,8 @@ class RecordedReceiver:
         self.record.read(message)
         self._inner.message_received(message)
 
-    def oversized_received(self, head: bytes, size: int) -> None:
-        self._inner.oversized_received(head, size)
+    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
+        self._inner.oversized_received(head, size, tail)
 
     def remainder_received(self, message: bytes) -> None:
         self._inner.remainder_received(message)
