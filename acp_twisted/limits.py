@@ -31,9 +31,11 @@ class Limits:
     @ivar max_outgoing_requests: our own unanswered requests; one more fails at once.
     @ivar max_id_length: the characters of a request id or session id.
     @ivar max_remembered_ids: cancelled requests whose late answer is still recognised.
-    @ivar max_early_updates: updates kept for sessions whose C{session/new} answer has not come.
+    @ivar max_early_updates: updates kept for sessions whose C{session/new} answer has not come, and
+        of those outside of turns; also at most C{max_queued_bytes} of them.
     @ivar max_sessions: sessions of one connection.
-    @ivar max_turn_updates: updates of a turn that its reader has not taken before reading pauses.
+    @ivar max_turn_updates: updates of a turn that its reader has not taken before reading pauses; also at most
+        C{max_queued_bytes} of them.
     @ivar stderr_tail_bytes: how much of an agent's standard error is remembered.
     @ivar drain_timeout: how long received requests may take once the peer has closed its half.
     @ivar exit_grace: how long an agent may take to exit after its input was closed.

@@ -4,7 +4,6 @@ One connection of a client: what it asks of the agent, and what it owes it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from acp_twisted.client.kept import Kept
 from acp_twisted.client.session import ClientSession
 from acp_twisted.connection import Connection, decode
 from acp_twisted.errors import (
@@ -61,7 +61,9 @@ class ClientConnection(Connection):
         self._cancelling: set[str] = set()
         self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
         self._opening = 0
-        self._early: deque[v1.SessionNotification] = deque(maxlen=self.limits.max_early_updates)
+        self._early: Kept[tuple[v1.SessionNotification, int]] = Kept(
+            "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
+        )
 
     # ---- the beginning
 
@@ -155,15 +157,15 @@ class ClientConnection(Connection):
         if isinstance(result, v1.NewSessionResponse):
             session = self._session(result.session_id)
             session.answered(result)
-            early = [each for each in self._early if each.session_id == session.session_id]
-            for notification in early:
-                self._early.remove(notification)
-                session.deliver(notification.update)
+            for notification, size in self._early.take():
+                if notification.session_id == session.session_id:
+                    session.deliver(notification.update, size)
+                else:
+                    self._early.add((notification, size), size)
             result = session
         if not self._opening:
-            for notification in self._early:
+            for notification, _ in self._early.take():
                 _log.warn("an update for a session that was never opened was dropped", id=notification.session_id)
-            self._early.clear()
         return result
 
     def load_session(
@@ -394,15 +396,16 @@ class ClientConnection(Connection):
         except InvalidParams as error:
             _log.warn("session/update is malformed: {errors}", errors=error.data)
             return None
-        return self._updated(update)
+        return self._updated(update, notification.size)
 
-    def _updated(self, notification: v1.SessionNotification) -> Deferred[object] | None:
+    def _updated(self, notification: v1.SessionNotification, size: int) -> Deferred[object] | None:
         session = self._sessions.get(notification.session_id)
         waiting: list[Deferred[object]] = []
         if session is not None:
-            waiting += session.deliver(notification.update)
+            waiting += session.deliver(notification.update, size)
         elif self._opening:
-            self._early.append(notification)
+            self._early.add((notification, size), size)
+            self._early.shrink()
         for handler in self.client.update_handlers:
             result = self.guarded(partial(handler, notification), self)
             if result is not None:
@@ -433,7 +436,7 @@ class ClientConnection(Connection):
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
         self._permissions.clear()
-        self._early.clear()
+        self._early.take()
         for session in list(self._sessions.values()):
             session.end()
 

@@ -4,7 +4,6 @@ A session as the client holds it, and one turn of it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.client.followers import SessionFollower
+from acp_twisted.client.kept import Kept
 from acp_twisted.client.state import SessionState
 from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
 from acp_twisted.jsonrpc.calls import Call
@@ -43,8 +43,10 @@ class PromptTurn:
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        self._limit = session.connection.limits.max_turn_updates
-        self._updates: deque[v1.SessionUpdate] = deque()
+        limits = session.connection.limits
+        self._updates: Kept[v1.SessionUpdate] = Kept(
+            "updates of a turn", limits.max_turn_updates, limits.max_queued_bytes
+        )
         self._missed = 0
         self._read = False
         self._arrival: Deferred[None] | None = None
@@ -71,7 +73,8 @@ class PromptTurn:
         """
         The turn's updates, in order, until it is answered.  For one reader.  The agent is slowed down to its pace.
 
-        @raise LimitExceeded: when more than C{Limits.max_turn_updates} passed before anybody read.
+        @raise LimitExceeded: when more than C{Limits.max_turn_updates}, or C{Limits.max_queued_bytes} of them, passed
+            before anybody read.
         """
         if self._missed:
             raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
@@ -79,8 +82,8 @@ class PromptTurn:
         try:
             while True:
                 while self._updates:
-                    update = self._updates.popleft()
-                    if self._room is not None and len(self._updates) <= self._limit // 2:
+                    update = self._updates.pop()
+                    if self._room is not None and self._updates.half_empty:
                         self._make_room()
                     yield update
                 if self.ended:
@@ -92,20 +95,19 @@ class PromptTurn:
             self._read = False
             self._make_room()
 
-    def put(self, update: v1.SessionUpdate) -> Deferred[object] | None:
+    def put(self, update: v1.SessionUpdate, size: int) -> Deferred[object] | None:
         """
-        An update came.
+        An update came, of C{size} bytes.
 
         @return: what fires when there is room for another.
         """
-        self._updates.append(update)
+        self._updates.add(update, size)
         self._wake()
-        if len(self._updates) <= self._limit:
+        if not self._updates.over:
             return None
         if not self._read:
             # Nobody reads, and somebody may wait for the answer, which comes after these: they can't stop the line.
-            self._updates.popleft()
-            self._missed += 1
+            self._missed += self._updates.shrink()
             return None
         self._room = Deferred()
         return self._room
@@ -147,7 +149,10 @@ class ClientSession:
         self._over = False
         self._turn: PromptTurn | None = None
         self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
-        self._outside: deque[v1.SessionUpdate] = deque(maxlen=connection.limits.max_early_updates)
+        limits = connection.limits
+        self._outside: Kept[v1.SessionUpdate] = Kept(
+            "updates outside of turns", limits.max_early_updates, limits.max_queued_bytes
+        )
 
     @property
     def turn(self) -> PromptTurn | None:
@@ -218,11 +223,10 @@ class ClientSession:
     def take_updates(self) -> list[v1.SessionUpdate]:
         """
         The updates that came outside of turns since the last call: what C{session/load} replayed, commands and modes
-        announced early, and what came after an answer.  The last C{Limits.max_early_updates} are kept.
+        announced early, and what came after an answer.  The last C{Limits.max_early_updates} are kept,
+        at most C{Limits.max_queued_bytes} of them.
         """
-        taken = list(self._outside)
-        self._outside.clear()
-        return taken
+        return self._outside.take()
 
     def track(self) -> SessionState:
         """
@@ -299,16 +303,17 @@ class ClientSession:
         self._tell("ended")
         self._followers.clear()
 
-    def deliver(self, update: v1.SessionUpdate) -> list[Deferred[object]]:
+    def deliver(self, update: v1.SessionUpdate, size: int) -> list[Deferred[object]]:
         """
-        An update came; the next one waits for what this returns.
+        An update of C{size} bytes came; the next one waits for what this returns.
         """
         waiting: list[Deferred[object]] = []
         self._tell("updated", update)
         if self._turn is None:
-            self._outside.append(update)
+            self._outside.add(update, size)
+            self._outside.shrink()
         else:
-            room = self._turn.put(update)
+            room = self._turn.put(update, size)
             if room is not None:
                 waiting.append(room)
         for listener in list(self._listeners):

@@ -24,7 +24,7 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import orjson
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from acp_twisted.errors import INTERNAL_ERROR, AcpError, InvalidRequest, ParseError
 
@@ -72,10 +72,12 @@ class Notification:
     What wants none.
 
     @ivar params: L{None} when absent or null.
+    @ivar size: the bytes of the whole message.
     """
 
     method: str
     params: Params = None
+    size: int = field(default=0, eq=False)
 
 
 @define
@@ -190,7 +192,7 @@ def parse(data: bytes) -> Message:
         params = message.get("params")
         if params is None or type(params) is dict or type(params) is list:
             if "id" not in message:
-                return Notification(method, params)
+                return Notification(method, params, len(data))
             id = message["id"]
             kind = type(id)
             if kind is str or id is None or (kind is int and _INT64_MIN <= id <= _INT64_MAX):
