@@ -1,6 +1,4 @@
-import os
 import sys
-from typing import Any
 
 from twisted.internet import task
 
@@ -8,11 +6,10 @@ from acp_twisted import AcpClient, AgentCommand
 from acp_twisted.schema import v1
 
 
-async def main(reactor: Any) -> None:
-    client = AcpClient.builder().client_info("example", "1.0").build()
-    connection = await client.connect(reactor, AgentCommand(sys.argv[1:]))
+async def main(reactor: object) -> None:
+    connection = await AcpClient.builder().build().connect(reactor, AgentCommand(sys.argv[1:]))
     await connection.initialize()
-    session = await connection.new_session(cwd=os.getcwd())
+    session = await connection.new_session(cwd="/tmp")
     turn = session.prompt("Hello from a client in fifteen lines")
     async for update in turn.updates():
         if isinstance(update, v1.AgentMessageChunk) and isinstance(update.content, v1.TextContent):
