@@ -2,8 +2,9 @@
 """
 Install the ACP programs of other people that the interoperability tests run against.
 
-Everything is pinned and comes from PyPI, npm and crates.io; Node.js too comes from PyPI, so that no machine needs one of
-its own.  The program on the Rust SDK is built here, which needs a cargo.
+Everything is pinned and comes from PyPI, npm, crates.io and Maven Central; Node.js too comes from PyPI, so that no
+machine needs one of its own.  The programs on the Rust and Java SDKs are built here, which needs cargo, and Maven and
+a JDK.
 Each environment is a folder of its own below C{.peers}, with a stamp (C{peer.json}) that says which pins it was made
 from and how its programs are started; a folder whose stamp fits is left alone, any other is made anew.
 C{tests/peers.py} reads the stamps.
@@ -46,7 +47,7 @@ class Environment:
     """
     One folder of peers whose pins agree with each other.
 
-    @ivar kind: C{venv}, C{npm}, C{sdist}, or C{cargo}: a program of ours that is built with its pins.
+    @ivar kind: C{venv}, C{npm}, C{sdist}; C{cargo} or C{maven}: a program of ours that is built with its pins.
     @ivar pins: what is asked of the registry; what these need in turn is fixed by the lock in C{tools/peers}.
     @ivar programs: name of a program to its command line; C{{here}} is this environment's folder, C{{node}} Node.js and
         C{{python-sdk}} the folder of another environment.
@@ -59,7 +60,7 @@ class Environment:
     pins: tuple[str, ...]
     programs: dict[str, tuple[str, ...]]
     python: tuple[int, int] = (3, 10)
-    source: str = ""
+    source: str = dataclasses.field(default="", repr=False)
 
 
 ENVIRONMENTS = (
@@ -141,6 +142,13 @@ ENVIRONMENTS = (
         ("agent-client-protocol@5.2.0",),
         {"rust-peer": ("{here}/bin/rust-peer",)},
         source="rust_peer",
+    ),
+    Environment(
+        "java",
+        "maven",
+        ("com.agentclientprotocol:acp-core:0.14.0",),
+        {"java-peer": ("{java}", "-jar", "{here}/lib/java-peer.jar")},
+        source="java_peer",
     ),
 )
 
@@ -363,10 +371,10 @@ def install_cargo(environment: Environment, here: Path, peers: Path, locked: boo
     """A Rust program of ours, built without optimisation: that takes half the time, and it is only a test."""
     cargo = find_tool("cargo", "cargo", (1, 88), "install Rust with https://rustup.rs and run this again")
     source = SOURCES / environment.source
-    build = [cargo, "build", "--quiet", "--manifest-path", source / "Cargo.toml", "--target-dir", here / "target"]
+    manifest = ("--quiet", "--manifest-path", source / "Cargo.toml")
     if not locked:
-        run([cargo, "update", "--quiet", "--manifest-path", source / "Cargo.toml"])
-    run([*build, "--locked"])
+        run([cargo, "update", *manifest])
+    run([cargo, "build", *manifest, "--locked", "--target-dir", here / "target"])
     (here / "bin").mkdir()
     for command in environment.programs.values():
         name = Path(command[-1]).name
@@ -374,11 +382,26 @@ def install_cargo(environment: Environment, here: Path, peers: Path, locked: boo
     shutil.rmtree(here / "target")
 
 
+def install_maven(environment: Environment, here: Path, peers: Path, locked: bool) -> None:
+    """A Java program of ours and the jars that it needs, side by side."""
+    find_tool("java", "default-jdk-headless", (17, 0), "install a JDK and run this again")
+    maven = find_tool("mvn", "maven", (3, 6), "install Maven and run this again")
+    # Maven builds beside its sources, so these are copied.
+    shutil.copytree(SOURCES / environment.source, here / "source")
+    jars = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={here / 'lib'}")
+    run([maven, "-q", "-B", "package", *jars], cwd=here / "source")
+    for command in environment.programs.values():
+        name = Path(command[-1]).name
+        shutil.move(here / "source" / "target" / name, here / "lib" / name)
+    shutil.rmtree(here / "source")
+
+
 INSTALLERS: dict[str, Callable[[Environment, Path, Path, bool], None]] = {
     "venv": install_venv,
     "npm": install_npm,
     "sdist": install_sdist,
     "cargo": install_cargo,
+    "maven": install_maven,
 }
 
 
@@ -403,7 +426,7 @@ def install(environment: Environment, peers: Path, locked: bool) -> str:
     shutil.rmtree(here, ignore_errors=True)
     INSTALLERS[environment.kind](environment, here, peers, locked)
     node, _npm = node_paths(peers)
-    names = {"here": str(here), "node": str(node), SDK: str(peers / SDK)}
+    names = {"here": str(here), "node": str(node), SDK: str(peers / SDK), "java": shutil.which("java") or "java"}
     programs = {name: [part.format_map(names) for part in command] for name, command in environment.programs.items()}
     for command in programs.values():
         if environment.kind != "sdist" and not Path(command[-1]).exists():

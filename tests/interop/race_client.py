@@ -143,11 +143,13 @@ class RaceClient:
 
     def _cancel(self, words: list[str]) -> None:
         """
-        By each way in turn; on a session that is idle there is only one.
+        By each way in turn.  Where no turn is open, or it was given up here and may still run there, there is only one.
         """
         session = self._sessions[int(words[0])]
         ref = next((ref for ref, sent in self.sent.items() if sent.turn is session.turn), None)
-        if ref is None or ref % 3 == 0:
+        if ref is None:
+            self.connection.cancel(session.session_id)
+        elif ref % 3 == 0:
             session.cancel()
         elif ref % 3 == 1:
             self.sent[ref].turn.cancel()

@@ -58,6 +58,16 @@ def rust_agent() -> list[str]:
     return peer("rust-peer").command("agent")
 
 
+def java_client() -> list[str]:
+    """A client on the Java SDK 0.14.0, which has no C{$/cancel_request} and no TCP."""
+    return peer("java-peer").command("client")
+
+
+def java_agent() -> list[str]:
+    """An agent on the Java SDK 0.14.0, which takes no notice of C{$/cancel_request}."""
+    return peer("java-peer").command("agent")
+
+
 CLIENTS = {"ts": ts_client, "rust": rust_client}
 AGENTS = {"ts": ts_agent, "rust": rust_agent}
 
@@ -141,12 +151,19 @@ async def test_our_agent(
     path = written(tmp_path, seed, plan(seed, drop=drop))
     run = against_tcp if link == "tcp" else against_stdio
     outcome, conversation = await run(programs, real_reactor, CLIENTS[name](), path, drop)
+    check_agent(outcome, conversation)
+
+
+def check_agent(outcome: Outcome, conversation: Conversation) -> None:
+    """
+    Hold our agent to the rules.
+    """
     assert outcome.code == 0, outcome.explain()
     conversation.assert_answered_once("agent")
     conversation.assert_cancelled_once("agent")
     conversation.assert_updates_belong_to_a_turn()
     rows = conversation.assert_turn_table()
-    if not drop:
+    if not conversation.cut:
         assert sum(rows.values()) == len(conversation.prompts())
         got = {line["ref"]: line["outcome"] for line in outcome.lines() if "ref" in line}
         assert len(got) == len(conversation.prompts())
@@ -154,6 +171,16 @@ async def test_our_agent(
             # Who drops his future is told nothing; the answer came all the same.
             assert got[ref] == each.outcome or (got[ref] == DROPPED and each.cancels), f"{ref}: {got[ref]}, {each}"
     sys.stdout.write(f"{rows}\n")
+
+
+@CUT
+@SEEDS
+@pytest.mark.seconds(60)
+async def test_our_agent_and_java(drop: bool, seed: int, programs: Programs, real_reactor: Any, tmp_path: Path) -> None:
+    """The same with the Java SDK, as far as that goes: pipes and C{session/cancel} only."""
+    path = written(tmp_path, seed, plan(seed, drop=drop, strays=False, give_up=False))
+    outcome, conversation = await against_stdio(programs, real_reactor, java_client(), path, drop)
+    check_agent(outcome, conversation)
 
 
 async def start_listening(programs: Programs, command: Sequence[str]) -> tuple[int, Deferred[Outcome]]:
@@ -181,9 +208,28 @@ async def test_our_client(name: str, link: str, drop: bool, seed: int, programs:
     """Rule 2, V1C3: each request is cancelled once at most and while it is open; each turn settles once, rightly."""
     lines = plan(seed, drop=drop, strays=False)
     sys.stdout.write(f"seed {seed}, {len(lines)} events:\n" + "\n".join(lines) + "\n")
-    client, command, ended = RaceClient(real_reactor), AGENTS[name](), None
+    await follow(real_reactor, programs, AGENTS[name](), link, lines)
+
+
+@LINK
+@CUT
+@SEEDS
+@pytest.mark.seconds(60)
+async def test_our_client_and_java(link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any) -> None:
+    """The same with the Java SDK 0.14, which is deaf to $/cancel_request: what is given up goes on there."""
+    lines = plan(seed, drop=drop, strays=False)
+    sys.stdout.write(f"seed {seed}, {len(lines)} events:\n" + "\n".join(lines) + "\n")
+    await follow(real_reactor, programs, java_agent(), link, lines)
+
+
+async def follow(reactor: Any, programs: Programs, command: Sequence[str], link: str, lines: list[str]) -> None:
+    """
+    Let our client follow a plan against an agent, and hold it to the rules.
+    """
+    drop = lines[-1] == "drop"
+    client, ended = RaceClient(reactor), None
     if link == "stdio":
-        await client.open(AgentCommand(command))
+        await client.open(AgentCommand(list(command)))
     else:
         port, ended = await start_listening(programs, command)
         await client.open(port)
@@ -191,7 +237,7 @@ async def test_our_client(name: str, link: str, drop: bool, seed: int, programs:
         await client.follow(lines)
         if not drop:
             # What was given up is still answered; nothing of it may disturb anybody.
-            await until(real_reactor, lambda: all_answered(client))
+            await until(reactor, lambda: all_answered(client))
     finally:
         await client.connection.close()
     if ended is not None:
