@@ -64,6 +64,7 @@ class Run:
         self.clock = Clock()
         self.out, self.err = io.StringIO(), io.StringIO()
         self.link: MemoryLink | None = None
+        self.connection: ClientConnection | None = None
         self._agent = agent or build_agent()
         report = JsonReport(self.out, self.err) if json else TextReport(self.out, self.err, progress=True)
         self.run = PromptRun(
@@ -76,7 +77,7 @@ class Run:
         self.status: Deferred[Status] = Deferred.fromCoroutine(self.run.run())
 
     def _connect(self, client: AcpClient) -> Deferred[ClientConnection]:
-        connection = client.connection(self.clock)
+        connection = self.connection = client.connection(self.clock)
         self.link = MemoryLink(connection.peer, self._agent.build_receiver(self.clock), self.clock)
         return succeed(connection)
 
@@ -728,3 +729,16 @@ def test_a_connection_error_has_its_reason(logged_errors: LoggedErrors) -> None:
     assert success(run.status) == 5
     assert run.err.getvalue() == "acp-twisted: could not connect: refused\n"
     assert logged_errors == []
+
+
+def test_messages_that_could_not_be_read_are_told_of() -> None:
+    """What the agent sent and was too long, or is no JSON, is missing in what is printed; the user learns of it."""
+    run = Run("stream 2 1")
+    assert run.connection is not None
+    peer = run.connection.peer
+    peer.oversized_received(b'{"jsonrpc":"2.0","method":"session/update","params":{"a":"', 10**9)
+    peer.message_received(b'{"jsonrpc":"2.0","method":"session/update","params":{"a":NaN}}')
+    peer.message_received(b"a banner")
+    run.clock.advance(1)
+    assert success(run.status) == 0
+    assert "could not be read, and are missing here: 2" in run.err.getvalue()

@@ -141,6 +141,9 @@ class PromptRun:
             return self._leaving  # too late
         if self._turn is not None and self._turn.error is not None:
             self._report.note(f"the cancelled turn was answered with an error: {self._turn.error}")
+        unread = 0 if self._connection is None else self._connection.peer.unread_messages
+        if unread:
+            self._report.note(f"messages of the agent that could not be read, and are missing here: {unread}")
         self._report.result(response)
         return Status.CANCELLED if response.stop_reason == "cancelled" else Status.FINISHED
 

@@ -62,6 +62,7 @@ class Peer:
     One side of the conversation.
 
     @ivar stray_messages: how many received lines were no messages at all.
+    @ivar unread_messages: how many were meant as messages, and too long or too broken to be read.
     @param router: who handles what arrives.
     @param clock: runs the timeouts.
     @param dialect: how requests are cancelled.
@@ -87,6 +88,7 @@ class Peer:
         self.request_timeout = request_timeout
         self._answers_noise = answers_noise
         self.stray_messages = 0
+        self.unread_messages = 0
         self._transport: IMessageTransport | None = None
         self._lost: AcpConnectionError | None = None
         self._input_over = False
@@ -235,6 +237,7 @@ class Peer:
         _log.warn(
             "a message of {size} bytes is over the limit of {limit}", size=size, limit=self.limits.max_message_bytes
         )
+        self.unread_messages += 1
         known = read_head(head)
         if known.is_response:
             self._outgoing.answered_too_large(known.id if known.has_id else id_from_tail(tail), size)
@@ -247,6 +250,8 @@ class Peer:
             self._unreadable(bad, line)
         if bad.stray:
             self.stray_messages += 1
+        else:
+            self.unread_messages += 1
         if not bad.stray or self.stray_messages == 1:
             _log.warn("received what is no message: {error} {reason}", error=bad.error, reason=bad.error.data)
         if (bad.has_id and not bad.stray) or (self._answers_noise and not bad.is_notification):
@@ -261,6 +266,7 @@ class Peer:
         head = line[:HEAD_BYTES]
         if b'"jsonrpc"' not in head:
             return
+        self.unread_messages += 1
         known = read_head(head)
         if not known.has_id:
             return
