@@ -107,7 +107,7 @@ class Schedule:
         """
         kind = self.random.choices(
             ["prompt", "behind", "cancel", "give-up", "stray", "permit", "pause", "await"],
-            [5, 3, 3, 4 * self.give_up, 2 * self.strays, 1, 4, 3],
+            [4, 4, 6, 3 * self.give_up, 2 * self.strays, 1, 4, 6],
         )[0]
         if kind == "prompt" or not self.refs:
             self.prompt()

@@ -260,7 +260,7 @@ def check(client: RaceClient, cut: bool) -> None:
     conversation.assert_answered_once("client")
     conversation.assert_answered_once("agent")
     conversation.assert_cancelled_once("client")
-    conversation.assert_permissions_fall_with_their_turn()
+    fallen = conversation.assert_permissions_fall_with_their_turn()
     prompts = conversation.prompts()
     assert len(prompts) == len(client.sent)
     seen: Counter[str | int] = Counter()
@@ -279,4 +279,4 @@ def check(client: RaceClient, cut: bool) -> None:
             )
             assert outcome == asked.outcome or (stopped and outcome == "cancelled"), f"{outcome}: {ref} {asked}"
             assert asked.cancels == []
-    sys.stdout.write(f"{seen}, {len(client.busy)} not sent\n")
+    sys.stdout.write(f"{seen}, {len(client.busy)} not sent, {fallen} permissions fell\n")
