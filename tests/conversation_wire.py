@@ -350,7 +350,8 @@ class WireRules:
                 assert session.busy == (model.current is not None), f"{name} is {model.state}"
         for turn in self.turns:
             if turn.context is not None and turn.model is not None and turn.index is not None:
-                assert turn.context.cancellations == tuple(turn.model.turns[turn.index].triggers)
+                seen, wanted = turn.context.cancellations, tuple(turn.model.turns[turn.index].triggers)
+                assert seen == wanted, f"a turn saw {seen}, not {wanted}"
 
     def _check_all_answered(self) -> None:
         for who, lines in self.lines.items():
