@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -71,8 +71,12 @@ class RaceClient:
     @ivar busy: the numbers of those that the client refused to send, since the session's turn was not over.
     """
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, *, answers: bool = True) -> None:
+        """
+        @param answers: whether the agent can be relied on to answer everything; else the plan goes on without.
+        """
         self._reactor = reactor
+        self._answers = answers
         self._held: list[tuple[v1.RequestPermissionRequest, Deferred[v1.RequestPermissionResponse]]] = []
         self.record = Record("client")
         self.sent: dict[int, Sent] = {}
@@ -169,7 +173,12 @@ class RaceClient:
 
     def _await(self, words: list[str]) -> Deferred[None] | None:
         sent = self.sent.get(int(words[0]))
-        return None if sent is None else until(self._reactor, lambda: bool(sent.outcomes), AWAIT_SECONDS, every=0.001)
+        if sent is None:
+            return None
+        waiting = until(self._reactor, lambda: bool(sent.outcomes), AWAIT_SECONDS, every=0.001)
+        if not self._answers:
+            waiting.addErrback(lambda failure: failure.trap(TimeoutError) and None)
+        return waiting
 
     def _drop(self, words: list[str]) -> None:
         assert self._receiver.transport is not None

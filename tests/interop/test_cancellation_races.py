@@ -214,7 +214,7 @@ async def test_our_client(name: str, link: str, drop: bool, seed: int, programs:
 @LINK
 @CUT
 @SEEDS
-@pytest.mark.seconds(60)
+@pytest.mark.seconds(120)
 async def test_our_client_and_java(link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any) -> None:
     """The same with the Java SDK 0.14, which is deaf to $/cancel_request: what is given up goes on there."""
     lines = plan(seed, drop=drop, strays=False)
@@ -232,7 +232,7 @@ async def follow(
     @param answers: whether the agent can be relied on to answer everything.
     """
     drop = lines[-1] == "drop"
-    client, ended = RaceClient(reactor), None
+    client, ended = RaceClient(reactor, answers=answers), None
     if link == "stdio":
         await client.open(AgentCommand(list(command)))
     else:
