@@ -334,10 +334,11 @@ class Talk(WireRules):
         if due is None:
             return False
         for model in self.models.values():
-            if model.grace_due == due:
-                model.apply("grace", model.current)
-            elif model.duration_due == due:
+            # Both at the same moment: the turn's own time was set first, and goes first.
+            if model.duration_due == due:
                 model.apply("duration", model.current)
+            elif model.grace_due == due:
+                model.apply("grace", model.current)
         if self.drain_due == due:
             self.drained = True
             self._shut_down_turns()

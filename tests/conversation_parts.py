@@ -24,7 +24,8 @@ Who = Literal["client", "agent"]
 WAY: dict[Who, Direction] = {"client": "a>b", "agent": "b>a"}
 OTHER: dict[Who, Who] = {"client": "agent", "agent": "client"}
 
-# No sum of some of these is a sum of others, so two timers of a turn are never due at the same moment.
+# No sum of some of these is a sum of others, so two timers of a turn are only due at the same moment when it began at
+# one of these times and was cancelled at the other.
 GRACE = 10.00013
 DURATION = 37.0041
 AGENT_TIMEOUT = 61.0007
