@@ -155,7 +155,7 @@ class ClientConnection(Connection):
         """
         self._opening -= 1
         if isinstance(result, v1.NewSessionResponse):
-            session = self._session(result.session_id)
+            session = self.require_session(result.session_id)
             session.answered(result)
             for notification, size in self._early.take():
                 if notification.session_id == session.session_id:
@@ -213,7 +213,7 @@ class ClientConnection(Connection):
     def _reopen(self, session_id: str, request: object, timeout: float | None) -> Call[ClientSession]:
         call = self.prepare(request)
         known = session_id in self._sessions
-        session = self._session(session_id)
+        session = self.require_session(session_id)
         replayed = session.replaying() if isinstance(request, v1.LoadSessionRequest) else None
 
         def opened(response: Any) -> ClientSession:
@@ -233,7 +233,10 @@ class ClientConnection(Connection):
         call.addCallbacks(opened, refused)
         return self.publish(call, request, timeout=timeout)
 
-    def _session(self, session_id: str) -> ClientSession:
+    def require_session(self, session_id: str) -> ClientSession:
+        """
+        The session of that id, whoever opened it.
+        """
         session = self._sessions.get(session_id)
         if session is None:
             session = self._sessions[session_id] = ClientSession(self, session_id)
@@ -304,7 +307,7 @@ class ClientConnection(Connection):
 
         @param stop: sends C{session/cancel} when it is given.
         """
-        turn = self._session(request.session_id).prompt(request.prompt, stop, meta=request.meta, timeout=timeout)
+        turn = self.require_session(request.session_id).prompt(request.prompt, stop, meta=request.meta, timeout=timeout)
         return turn.response
 
     # ---- cancelling a turn
@@ -347,12 +350,6 @@ class ClientConnection(Connection):
         A session that is open on this connection; L{None} if it is none.
         """
         return self._sessions.get(session_id)
-
-    def require_session(self, session_id: str) -> ClientSession:
-        """
-        The session of that id, whoever opened it.
-        """
-        return self._session(session_id)
 
     def turn_ended(self, session_id: str) -> None:
         """

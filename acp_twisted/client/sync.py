@@ -4,7 +4,7 @@ A client that blocks, for scripts and notebooks.
 ::
 
     with AcpSyncClient.connect(AcpClient.builder().build(), AgentCommand(["my-agent"])) as client:
-        session = client.new_session("/work")
+        session = client.new_session("/project")
         with session.start("Hello") as turn:
             for update in turn:
                 print(update)
