@@ -16,7 +16,6 @@ from typing import Any
 
 from attrs import define, frozen
 from twisted.internet.defer import Deferred, TimeoutError
-from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
@@ -202,11 +201,16 @@ def script(path: Path, argv: Sequence[str]) -> Path:
 
 def kill_group(pid: int | None) -> None:
     """
-    Kill a program that runs in a group of its own, and its children.
+    Kill a program that runs in a group of its own, and its children.  One that was only just started has no group of
+    its own yet, and no children either.
     """
-    if pid is not None:
-        with suppress(ProcessLookupError, ProcessExitedAlready):
-            os.killpg(pid, signal.SIGKILL)
+    if pid is None:
+        return
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def alive(pid: int) -> bool:
