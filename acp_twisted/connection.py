@@ -31,8 +31,9 @@ from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.limits import Limits
-from acp_twisted.schema import methods
 from acp_twisted.schema.converter import describe_error, on_skipped, structure, unstructure
+from acp_twisted.schema.methods import Method
+from acp_twisted.schema.vocabulary import V1, Vocabulary
 
 _log = Logger()
 _T = TypeVar("_T")
@@ -63,6 +64,7 @@ class Connection:
     One connection of an agent or a client.
 
     @ivar peer: the JSON-RPC conversation below it.
+    @ivar vocabulary: the version of the protocol that is spoken.
     """
 
     def __init__(
@@ -73,8 +75,10 @@ class Connection:
         *,
         request_timeout: float,
         answers_noise: bool,
+        vocabulary: Vocabulary = V1,
     ) -> None:
         self._handlers = handlers
+        self.vocabulary = vocabulary
         self.clock = clock
         self.limits = limits
         self.peer = Peer(self, clock, limits, request_timeout=request_timeout, answers_noise=answers_noise)
@@ -113,7 +117,7 @@ class Connection:
 
         @raise TypeError: when C{request} is no request of the protocol.
         """
-        method = methods.for_params(type(request))
+        method = self.vocabulary.for_params(type(request))
         if method is None or method.kind != "request":
             raise TypeError(f"{type(request).__name__} is no request of the protocol")
         call = self.peer.prepare(method.name, wait=wait, wait_timeout=wait_timeout)
@@ -137,7 +141,7 @@ class Connection:
             call.nobody_listens()
         return call
 
-    def _result(self, result: object, method: methods.Method) -> object:
+    def _result(self, result: object, method: Method) -> object:
         try:
             return structure({} if result is None else result, cast("type[object]", method.result))
         except Exception as error:
@@ -152,7 +156,7 @@ class Connection:
         @return: fires when the output has room for more.
         @raise TypeError: when C{notification} is no notification of the protocol.
         """
-        method = methods.for_params(type(notification))
+        method = self.vocabulary.for_params(type(notification))
         if method is None or method.kind != "notification":
             raise TypeError(f"{type(notification).__name__} is no notification of the protocol")
         return self.peer.notify(method.name, unstructure(notification))
@@ -238,7 +242,7 @@ class Connection:
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
-        method = methods.get(request.method, "request")
+        method = self.vocabulary.get(request.method, "request")
         params = request.params if method is None else decode(request.params, method.params)
         if gate is None:
             return self._answer(handler, params, method)
@@ -252,7 +256,7 @@ class Connection:
         if handler is None:
             _log.debug("nobody handles the notification {method}", method=notification.method)
             return None
-        method = methods.get(notification.method, "notification")
+        method = self.vocabulary.get(notification.method, "notification")
         params: object = notification.params
         if method is not None:
             try:
@@ -270,7 +274,7 @@ class Connection:
 
     # ---- answers
 
-    def _answer(self, handler: Bound, params: object, method: methods.Method | None) -> object:
+    def _answer(self, handler: Bound, params: object, method: Method | None) -> object:
         """
         Call a handler, and make JSON of what it comes to.
         """
@@ -287,7 +291,7 @@ def _passing(result: Any, detach: Callable[[], None]) -> Any:
     return result
 
 
-def encode_result(result: object, method: methods.Method) -> object:
+def encode_result(result: object, method: Method) -> object:
     """
     A handler's response as JSON.  L{None} is a response with nothing in it, where the protocol has such a one.
 

@@ -46,7 +46,9 @@ from acp_twisted.agent.annotations import (
     set_session_mode,
 )
 from acp_twisted.agent.annotations.marks import Mark, marks_of
-from acp_twisted.schema import methods, v1
+from acp_twisted.schema import v1
+from acp_twisted.schema.methods import METHODS
+from acp_twisted.schema.vocabulary import V1
 
 END_TURN = {"result": {"stopReason": "end_turn"}}
 
@@ -116,7 +118,7 @@ DECORATORS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 def test_every_stable_method_of_an_agent_has_a_decorator() -> None:
     """A method that comes to the protocol's table is missed here (HandlerAnnotationCoverageTest)."""
-    of_agents = {each.name for each in methods.METHODS if each.stable and each.direction in ("agent", "both")}
+    of_agents = {each.name for each in METHODS if each.stable and each.direction in ("agent", "both")}
     assert set(DECORATORS) == of_agents
 
 
@@ -131,7 +133,7 @@ def test_a_decorator_returns_the_method_itself(method: str) -> None:
     (mark,) = marks_of(plain)
     assert isinstance(mark, Mark)
     assert mark.method == method
-    assert mark.is_request is (methods.require(method).kind == "request")
+    assert mark.is_request is (V1.require(method).kind == "request")
     assert hasattr(AcpAgent.builder(), f"{mark.decorator}_handler")
 
 

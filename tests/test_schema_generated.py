@@ -142,7 +142,7 @@ def test_the_unstable_half_loads_when_it_is_needed() -> None:
     Importing the schema loads neither the unstable classes nor cattrs, and asking for one of them loads them.
     """
     script = (
-        "import sys; from acp_twisted.schema import converter, methods, v1\n"
+        "import sys; from acp_twisted.schema import converter, v1, vocabulary\n"
         "assert 'acp_twisted.schema.v1_unstable' not in sys.modules\n"
         "assert 'cattrs' not in sys.modules\n"
         "x = converter.structure({'sessionId': 's', 'update': {'sessionUpdate': 'agent_message_chunk',"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from schema_source import definitions, load
 
-from acp_twisted.schema import methods, v1
+from acp_twisted.schema import v1
 from acp_twisted.schema.methods import METHODS
+from acp_twisted.schema.vocabulary import V1
 
 NAMED = [(name, each) for name, each in definitions().items() if "x-method" in each]
 SIDES = {"agent": "agent", "client": "client", "protocol": "both", "proxy": "proxy"}
@@ -21,15 +22,15 @@ def check(name: str, definition: dict[str, Any]) -> None:
     Compare one definition with the table.
     """
     if name.endswith("Response"):
-        method = methods.require(definition["x-method"], "request")
+        method = V1.require(definition["x-method"], "request")
         any_json = not {"type", "allOf", "anyOf"} & set(definition)
         assert method.result_name == (None if any_json else name), name
     else:
-        method = methods.require(definition["x-method"], "notification" if name.endswith("Notification") else "request")
+        method = V1.require(definition["x-method"], "notification" if name.endswith("Notification") else "request")
         assert method.params_name == name
         assert method.session_keyed == ("sessionId" in definition.get("required", ())), name
         assert method.params is getattr(v1, name)
-        assert methods.for_params(method.params) is method
+        assert V1.for_params(method.params) is method
     assert method.direction == SIDES[definition["x-side"]], name
     assert method.stable == (name in load(unstable=False)["$defs"]), name
 
@@ -71,31 +72,31 @@ def test_lookups() -> None:
     """
     By name, by name and kind, by class and by subclass; what is not there is None.
     """
-    assert methods.get("session/prompt") is methods.require("session/prompt")
-    assert methods.get("session/prompt", "notification") is None
-    assert methods.get("_x") is None
+    assert V1.get("session/prompt") is V1.require("session/prompt")
+    assert V1.get("session/prompt", "notification") is None
+    assert V1.get("_x") is None
     with pytest.raises(KeyError):
-        methods.require("_x")
-    assert methods.require("mcp/message").kind == "request"
-    assert methods.require("mcp/message", "notification").direction == "agent"
-    assert methods.for_params(v1.ElicitationFormMode) is methods.require("elicitation/create")
-    assert methods.for_params(v1.InitializeProxyRequest) is methods.require("proxy/initialize")
-    assert methods.for_params(v1.TextContent) is None
-    assert methods.for_params(dict) is None
+        V1.require("_x")
+    assert V1.require("mcp/message").kind == "request"
+    assert V1.require("mcp/message", "notification").direction == "agent"
+    assert V1.for_params(v1.ElicitationFormMode) is V1.require("elicitation/create")
+    assert V1.for_params(v1.InitializeProxyRequest) is V1.require("proxy/initialize")
+    assert V1.for_params(v1.TextContent) is None
+    assert V1.for_params(dict) is None
 
     class MyPrompt(v1.PromptRequest):
         """A user's own."""
 
-    assert methods.for_params(MyPrompt) is methods.require("session/prompt")
+    assert V1.for_params(MyPrompt) is V1.require("session/prompt")
 
 
 def test_which_responses_may_be_empty() -> None:
     """
     A handler that returns nothing answers a method whose response has nothing that is required, and no other.
     """
-    assert methods.require("session/load").empty_result
-    assert methods.require("fs/write_text_file").empty_result
-    assert not methods.require("session/prompt").empty_result
-    assert not methods.require("session/new").empty_result
-    assert not methods.require("session/cancel").empty_result
-    assert not methods.require("session/set_config_option").empty_result
+    assert V1.require("session/load").empty_result
+    assert V1.require("fs/write_text_file").empty_result
+    assert not V1.require("session/prompt").empty_result
+    assert not V1.require("session/new").empty_result
+    assert not V1.require("session/cancel").empty_result
+    assert not V1.require("session/set_config_option").empty_result

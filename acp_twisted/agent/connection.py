@@ -31,7 +31,8 @@ from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.router import TAKEN
-from acp_twisted.schema import methods, v1
+from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import V1
 from acp_twisted.turn.prompt_session import PromptSession, Turn
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class AgentConnection(Connection):
             raise InvalidRequest("initialize comes first", {"method": name})
         if special is not None:
             return special(request, gate)
-        method = methods.get(name, "request")
+        method = V1.get(name, "request")
         if method is not None and method.session_keyed:
             self._known_session(request.params)
         return super().handle_request(request, gate)
@@ -161,7 +162,7 @@ class AgentConnection(Connection):
         return _then(outcome(handler(params, self)), self._initialize_answered)
 
     def _initialize_answered(self, response: object) -> object:
-        encoded = encode_result(response, methods.require("initialize"))
+        encoded = encode_result(response, V1.require("initialize"))
         self._initialized = True
         return encoded
 
@@ -189,7 +190,7 @@ class AgentConnection(Connection):
         handler = self._handlers.get("session/new") or _random_session
 
         def answer(response: object) -> object:
-            encoded = encode_result(response, methods.require("session/new"))
+            encoded = encode_result(response, V1.require("session/new"))
             assert isinstance(response, v1.NewSessionResponse)
             if not request.answered:  # else the client gave it up, and will never know of the session
                 self._add_session(response.session_id)
@@ -205,7 +206,7 @@ class AgentConnection(Connection):
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
-        method = methods.require(request.method)
+        method = V1.require(request.method)
         params: Any = decode(request.params, method.params)
         self._room_for_session(params.session_id)
 
@@ -225,7 +226,7 @@ class AgentConnection(Connection):
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
-        method = methods.require(request.method)
+        method = V1.require(request.method)
         params: Any = decode(request.params, method.params)
         if request.method == "session/close":
             self._known_session(request.params)
@@ -344,7 +345,7 @@ class AgentConnection(Connection):
             in_force.reset(before)
 
 
-_PROMPT = methods.require("session/prompt")
+_PROMPT = V1.require("session/prompt")
 
 
 def _cancelled(response: object) -> v1.PromptResponse:

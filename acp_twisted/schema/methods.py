@@ -1,13 +1,15 @@
 """
-The one table of the methods of protocol version 1: who handles a method, what goes in and what comes out, what the peer
-must have advertised, and whether its messages belong to a session.
+What a method is: who handles it, what goes in and what comes out, what the peer must have advertised, and whether its
+messages belong to a session; and the one table of the methods of protocol version 1.  Who looks a method up asks a
+L{Vocabulary<acp_twisted.schema.vocabulary.Vocabulary>}.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Final, Literal, TypeAlias
 
-from attrs import NOTHING, fields, frozen
+from attrs import NOTHING, field, fields, frozen
 
 from acp_twisted.schema import v1
 from acp_twisted.schema.values import Model
@@ -30,6 +32,7 @@ class Method:
         capabilities: there and neither null nor false.  L{None}: nothing.
     @ivar stable: whether it is settled.
     @ivar session_keyed: whether its params carry C{sessionId}, so that its messages keep their order within a session.
+    @ivar types: the module of the classes: of the protocol's version that it is a method of.
     """
 
     name: str
@@ -40,13 +43,14 @@ class Method:
     capability: str | None = None
     stable: bool = True
     session_keyed: bool = False
+    types: ModuleType = field(default=v1, repr=False)
 
     @property
     def params(self) -> type[Model]:
         """
         The class of the params.
         """
-        found: type[Model] = getattr(v1, self.params_name)
+        found: type[Model] = getattr(self.types, self.params_name)
         return found
 
     @property
@@ -54,7 +58,7 @@ class Method:
         """
         The class of the result.
         """
-        return None if self.result_name is None else getattr(v1, self.result_name)
+        return None if self.result_name is None else getattr(self.types, self.result_name)
 
     @property
     def empty_result(self) -> bool:
@@ -131,45 +135,3 @@ METHODS: Final[tuple[Method, ...]] = (
     Method("proxy/successor", "proxy", "request", "ProxySuccessorRequest", stable=False),
     _notification("proxy", "proxy/successor", "ProxySuccessorNotification", stable=False),
 )
-
-_by_name: Final[dict[tuple[str, Kind | None], Method]] = {}
-for _each in METHODS:
-    _by_name[_each.name, _each.kind] = _each
-    _by_name.setdefault((_each.name, None), _each)
-_by_params_name: Final[dict[str, Method]] = {each.params_name: each for each in METHODS}
-_by_params: Final[dict[type, Method | None]] = {}
-
-
-def get(name: str, kind: Kind | None = None) -> Method | None:
-    """
-    The method of that name, if the protocol has it.
-
-    @param kind: for the two names that are both a request and a notification, C{mcp/message} and C{proxy/successor};
-        without it these are the request.
-    """
-    return _by_name.get((name, kind))
-
-
-def require(name: str, kind: Kind | None = None) -> Method:
-    """
-    The method of that name.
-
-    @raise KeyError: when the protocol does not have it.
-    """
-    return _by_name[name, kind]
-
-
-def for_params(cls: type) -> Method | None:
-    """
-    The method whose params are of this class, or of one it inherits from.
-    """
-    try:
-        return _by_params[cls]
-    except KeyError:
-        found = None
-        for base in cls.__mro__:
-            if issubclass(base, Model) and base.__name__ in _by_params_name:
-                found = _by_params_name[base.__name__]
-                break
-        _by_params[cls] = found
-        return found

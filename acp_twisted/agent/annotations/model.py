@@ -15,8 +15,9 @@ from zope.interface import Interface, implementer
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
-from acp_twisted.schema import methods
+from acp_twisted.schema.methods import Method
 from acp_twisted.schema.values import Model
+from acp_twisted.schema.vocabulary import V1
 
 
 class AgentDefinitionError(TypeError):
@@ -57,11 +58,11 @@ class HandlerMethod:
     returns: object
 
     @property
-    def schema_method(self) -> methods.Method | None:
+    def schema_method(self) -> Method | None:
         """
         The protocol's method; L{None} for an extension's.
         """
-        return methods.get(self.method, "request" if self.is_request else "notification")
+        return V1.get(self.method, "request" if self.is_request else "notification")
 
     @property
     def request_class(self) -> type[Model] | None:
