@@ -1,0 +1,3 @@
+"""
+Messages over HTTP (protocol 5.2).
+"""
