@@ -40,6 +40,8 @@ class Limits:
     @ivar drain_timeout: how long received requests may take once the peer has closed its half.
     @ivar exit_grace: how long an agent may take to exit after its input was closed.
     @ivar terminate_grace: how long after SIGTERM, before SIGKILL.
+    @ivar ping_interval: how often a peer on a WebSocket is asked for a sign of life; 0 is never.
+    @ivar pong_timeout: how long a peer that was asked may give none before the connection is cut.
     """
 
     max_message_bytes: int = field(default=64 * MiB, validator=_positive)
@@ -61,3 +63,5 @@ class Limits:
     drain_timeout: float = field(default=60.0, validator=_positive)
     exit_grace: float = field(default=2.0, validator=_positive)
     terminate_grace: float = field(default=5.0, validator=_positive)
+    ping_interval: float = field(default=15.0, validator=validators.ge(0))
+    pong_timeout: float = field(default=30.0, validator=_positive)

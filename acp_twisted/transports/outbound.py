@@ -64,14 +64,23 @@ class Outbound:
 
     Messages up to L{SLICE} are written whole, each in one write; larger ones in slices, with nothing between them.
 
-    @ivar unsent: bytes (newlines included) that were handed to C{send} and that the Twisted transport has not taken.
+    @ivar unsent: bytes (terminators included) that were handed to C{send} and that the Twisted transport has not taken.
         What a transport holds without having asked for a pause, at most 64 KiB, is not counted.
     """
 
-    def __init__(self, transport: IConsumer, owner: OutboundOwner, limits: Limits, clock: IReactorTime) -> None:
+    def __init__(
+        self,
+        transport: IConsumer,
+        owner: OutboundOwner,
+        limits: Limits,
+        clock: IReactorTime,
+        terminator: bytes = b"\n",
+    ) -> None:
         """
         @param transport: where to write; this becomes its producer.
+        @param terminator: what goes behind every message.
         """
+        self._end = terminator
         self._transport = transport
         self._write = transport.write
         self._write_batch = transport.write_at_once if IBatchTransport.providedBy(transport) else transport.write
@@ -101,22 +110,22 @@ class Outbound:
 
     def send(self, message: bytes) -> None:
         """
-        Write a message and its newline, or queue it.  After L{close} or the loss of the connection: nothing.
+        Write a message and its terminator, or queue it.  After L{close} or the loss of the connection: nothing.
         """
         # _straight is the only thing the common case looks at: nothing waits, nothing is closed, nothing is paused.
         if self._straight and len(message) < SLICE:
-            self._pass_on(message + b"\n", self._write)
+            self._pass_on(message + self._end, self._write)
         elif self._batch is not None:
             if self._batched + len(message) >= SLICE:
                 self.end_batch()
                 self.send(message)
                 self.begin_batch()
             else:
-                self._batch.append(message + b"\n")
-                self._batched += len(message) + 1
+                self._batch.append(message + self._end)
+                self._batched += len(message) + len(self._end)
         elif not (self._closing or self._gone):
-            self._queue.append(message + b"\n")
-            self._queued += len(message) + 1
+            self._queue.append(message + self._end)
+            self._queued += len(message) + len(self._end)
             self._pump()
             self._grown()
 
