@@ -712,3 +712,16 @@ def test_lost_wait_for_room_reaches_the_deferred_that_it_is_chained_to(wire: Wir
     no_result(chain)
     wire.lose()
     failure(chain, AcpConnectionError)
+
+
+def test_one_request_may_be_known_to_get_no_answer(wire: Wire) -> None:
+    """A transport that carries each request by itself says which one failed; the others go on, and nothing is sent."""
+    first, second = wire.peer.call("m", timeout=5), wire.peer.call("m", timeout=5)
+    wire.peer.unanswerable(1, AcpConnectionError("HTTP 502"))
+    failure(first, AcpConnectionError)
+    wire.peer.unanswerable(1, AcpConnectionError("again"))
+    wire.peer.unanswerable(99, AcpConnectionError("of nobody"))
+    wire.result(2, "r")
+    assert success(second) == "r"
+    assert wire.cancels == []
+    assert wire.clock.getDelayedCalls() == []

@@ -140,6 +140,14 @@ class Outgoing:
             limit = self._limits.max_message_bytes
             self._settle(pending, InvalidResponse(f"{pending.method}: the answer is longer than {limit} bytes"), 0)
 
+    def unanswerable(self, request_id: Id, error: AcpError) -> None:
+        """
+        No answer to this request can come, though others may.
+        """
+        pending = self._take(request_id)
+        if pending is not None:
+            self._settle(pending, error, 0)
+
     def fail_all(self, error: AcpConnectionError) -> None:
         """
         No answer can come any more, and nothing more can be asked.

@@ -245,6 +245,13 @@ class Peer:
             data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
             self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))
 
+    def unanswerable(self, request_id: Id, error: AcpError) -> None:
+        """
+        For a transport that carries each request by itself, as HTTP does: no answer to this one can come, and its
+        caller gets C{error} instead, behind what came before.
+        """
+        self._outgoing.unanswerable(request_id, error)
+
     def _malformed(self, bad: Malformed, line: bytes) -> None:
         if not bad.is_json:
             self._unreadable(bad, line)
