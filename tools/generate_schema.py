@@ -3,9 +3,10 @@ Make the protocol's classes from its JSON Schema::
 
     python tools/generate_schema.py SCHEMA.json [UNSTABLE.json] -o acp_twisted/schema/v1.py
 
-The unstable schema has everything of the stable one and more.  What is only in it goes to a second module beside the
-first, C{v1_unstable.py}; its members of stable classes are marked.  The docstrings are ours (C{schema_docs.py}), and so
-is what the schema does not say (C{schema_tables.py}).
+The name of the output, C{v1.py} or C{v2.py}, says which version it is.  The unstable schema has everything of the
+stable one and more.  What is only in it goes to a second module beside the first, C{v1_unstable.py}; its members of
+stable classes are marked.  The docstrings are ours (C{schema_docs.py} and, for what differs in version 2,
+C{schema_docs_v2.py}), and so is what the schema does not say (C{schema_tables.py}).
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import schema_tables
 from schema_docs import DOCS
+from schema_docs_v2 import DOCS_V2
 from schema_model import Class, Generator, Schema
 
 WIDTH = 120
+VERSIONS = {"v1": (schema_tables.V1, DOCS), "v2": (schema_tables.V2, {**DOCS, **DOCS_V2})}
+"""What we know of each version, and what we say of its classes."""
 VALUES = (
     "META",
     "UNSET",
@@ -43,17 +48,17 @@ def wrap_docstring(text: str, unstable: bool) -> list[str]:
     return ['    """', *(f"    {line}" for line in lines), '    """']
 
 
-def write_class(made: Class) -> list[str]:
+def write_class(made: Class, docs: dict[str, str]) -> list[str]:
     """
     The source of a class.
     """
-    if made.name not in DOCS:
+    if made.name not in docs:
         raise SystemExit(f"{made.name} has no docstring in tools/schema_docs.py")
     lines = ["", ""]
     decorated = bool(made.members)
     if decorated:
         lines.append("@define(kw_only=True, eq=False, repr=False)")
-    lines += [f"class {made.name}({made.base}):", *wrap_docstring(DOCS[made.name], made.unstable)]
+    lines += [f"class {made.name}({made.base}):", *wrap_docstring(docs[made.name], made.unstable)]
     if not decorated:
         lines += ["", "    __slots__ = ()"]
         if made.tag:
@@ -116,12 +121,12 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
-        from acp_twisted.schema import v1_unstable  # noqa: PLC0415
+        from acp_twisted.schema import {version}_unstable  # noqa: PLC0415
 
         try:
-            value = vars(v1_unstable)[name]
+            value = vars({version}_unstable)[name]
         except KeyError:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+            raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}") from None
         globals()[name] = value
         return value
 """
@@ -137,7 +142,7 @@ def imported(module: str, names: list[str], indent: str = "") -> list[str]:
     return [f"{indent}from {module} import (", *(f"{indent}    {name}," for name in names), f"{indent})"]
 
 
-def write_module(generator: Generator, *, unstable: bool, other: str | None) -> str:
+def write_module(generator: Generator, docs: dict[str, str], version: str, *, unstable: bool, other: str | None) -> str:
     """
     The source of one module.
 
@@ -155,7 +160,7 @@ def write_module(generator: Generator, *, unstable: bool, other: str | None) -> 
     for name, parts in simple.items():
         body += write_alias(name, parts, set())
     for each in classes:
-        body += write_class(each)
+        body += write_class(each, docs)
     body += ["", ""]
     for name in union_names:
         if mine(name):
@@ -166,9 +171,9 @@ def write_module(generator: Generator, *, unstable: bool, other: str | None) -> 
         body += ["", "UNIONS: dict[str, Alternatives] = {"]
         body += [f'    "{name}": {union},' for name, union in unions]
         body += ["}"]
-    text = "\n".join(body) + "\n"
+    text = "\n".join(body).rstrip() + "\n"
     if other and not unstable:
-        text += LAZY
+        text += LAZY.format(version=version)
 
     def used(names: list[str]) -> list[str]:
         return sorted(name for name in names if re.search(rf"\b{name}\b", text))
@@ -191,7 +196,8 @@ def write_module(generator: Generator, *, unstable: bool, other: str | None) -> 
     lines += imported("acp_twisted.schema.values", values)
     if other:
         lines += ["", "if TYPE_CHECKING:", *imported(other, others, "    ")]
-    title = "Protocol version 1: the types that are not settled yet." if unstable else "Protocol version 1."
+    title = f"Protocol version {version[1:]}"
+    title += ": the types that are not settled yet." if unstable else "."
     lint = "" if unstable or not other else "\n# ruff: noqa: I001, PLC0414  (mypy wants the aliases)\n"
     return HEADER.format(title=title, lint=lint) + "\n" + "\n".join(lines) + "\n\n" + text
 
@@ -200,14 +206,17 @@ def generate(stable: Schema, unstable: Schema | None, output: Path) -> dict[Path
     """
     The text of every module, by its path.
     """
-    generator = Generator(stable, unstable)
     package = "acp_twisted.schema"
     name = output.stem
+    tables, docs = VERSIONS[name]
+    generator = Generator(stable, unstable, tables)
     if unstable is None:
-        return {output: write_module(generator, unstable=False, other=None)}
+        return {output: write_module(generator, docs, name, unstable=False, other=None)}
     return {
-        output: write_module(generator, unstable=False, other=f"{package}.{name}_unstable"),
-        output.with_name(f"{name}_unstable.py"): write_module(generator, unstable=True, other=f"{package}.{name}"),
+        output: write_module(generator, docs, name, unstable=False, other=f"{package}.{name}_unstable"),
+        output.with_name(f"{name}_unstable.py"): write_module(
+            generator, docs, name, unstable=True, other=f"{package}.{name}"
+        ),
     }
 
 
@@ -220,6 +229,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("unstable", type=Path, nargs="?")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args(arguments)
+    if options.output.stem not in VERSIONS:
+        parser.error(f"the output is named {' or '.join(f'{each}.py' for each in VERSIONS)}")
     stable = json.loads(options.schema.read_text())
     unstable = json.loads(options.unstable.read_text()) if options.unstable else None
     for path, text in generate(stable, unstable, options.output).items():

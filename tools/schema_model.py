@@ -8,8 +8,8 @@ import json
 import re
 from typing import Any
 
-import schema_tables as tables
 from attrs import define, field
+from schema_tables import MERGED, RENAMED, Tables
 
 INTEGERS = ("int32", "int64", "uint16", "uint32", "uint64")
 Schema = dict[str, Any]
@@ -47,7 +47,7 @@ class Member:
         if self.default == "None" and "None" not in hint.split(" | ") and hint != "Any":
             hint += " | None"
         if self.three_state:
-            nullable = self.type.wire not in ("any", "request_id")
+            nullable = self.type.wire not in ("any", "request_id")  # for these null is a value like others
             hint += " | Unset" + (" | None" if nullable else "")
         line = f"{self.attribute}: {hint}"
         if self.default is not None:
@@ -78,7 +78,7 @@ class Class:
 
 
 def snake(name: str) -> str:
-    return tables.RENAMED.get(name) or re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+    return RENAMED.get(name) or re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
 
 def camel(tag: str) -> str:
@@ -94,7 +94,8 @@ class Generator:
     @ivar unions: the descriptor of each union.
     """
 
-    def __init__(self, stable: Schema, unstable: Schema | None) -> None:
+    def __init__(self, stable: Schema, unstable: Schema | None, tables: Tables) -> None:
+        self.tables = tables
         self.stable: Schema = stable["$defs"]
         self.defs: Schema = (unstable or stable)["$defs"]
         self.classes: dict[str, Class] = {}
@@ -102,7 +103,7 @@ class Generator:
         self.unions: dict[str, str] = {}
         self.variants: dict[str, dict[str, str]] = {}
         for name, definition in self.defs.items():
-            if not definition.get("x-docs-ignore") and name not in tables.MERGED:
+            if not definition.get("x-docs-ignore") and name not in MERGED:
                 self.define(name, definition)
 
     # ---- definitions
@@ -144,7 +145,9 @@ class Generator:
         branches = definition.get("oneOf") or definition.get("anyOf")
         if name in self.classes or name in self.aliases:
             return
-        if special is not None:
+        if self.tables.simple.get(name) == "any":
+            self.aliases[name] = ["Any"]
+        elif special is not None:
             special(name, definition)
         elif branches is None and "allOf" in definition:
             self.add(Class(name, base=self.ref_of(definition)))
@@ -184,7 +187,8 @@ class Generator:
         lists = [each["items"]["$ref"].rsplit("/", 1)[1] for each in branches if "$ref" in each.get("items", {})]
         if lists:
             absent, present = lists
-            self.unions[name] = f'ByItems(\n        "group", present="{present}", absent="{absent}"\n    )'
+            member = json.dumps(self.tables.group)
+            self.unions[name] = f'ByItems(\n        {member}, present="{present}", absent="{absent}"\n    )'
 
     def define_union(self, name: str, definition: Schema, branches: list[Schema]) -> None:
         """
@@ -210,9 +214,14 @@ class Generator:
                     variants[each["title"]] = variant
             else:
                 variants[value] = variant
+        default = default or self.tables.default_variants.get(name)
         self.variants[name] = variants
         self.unions[name] = self.tagged(tag, variants, default)
-        members = list(dict.fromkeys([*variants.values(), *([default] if default else [])]))
+        members: dict[str, None] = {}
+        for made in [*variants.values(), *([default] if default else [])]:
+            # A variant that is a union itself is there with its variants.
+            inner = [made] if made in self.classes else self.aliases[made]
+            members.update(dict.fromkeys(part for part in inner if part != "UnknownVariant"))
         self.aliases[name] = [*members, "UnknownVariant"]
 
     def tagged(
@@ -231,23 +240,34 @@ class Generator:
         The class of one variant, made if there is none yet.
         """
         if "allOf" not in branch:
-            name = tables.TAG_NAMES[union, value or ""]
+            name = self.tables.tag_names[union, value or ""]
             self.add(Class(name, base="MetaOnly", tag=(tag, value or ""), unstable=self.is_unstable(union)))
             return name
         payload = self.ref_of(branch)
-        if payload in tables.SHARED_PAYLOADS:
-            self.define(payload, self.defs[payload])
-            name = camel(value or "")
+        if payload in self.tables.shared_payloads:
+            if payload not in self.classes:
+                self.define(payload, self.defs[payload])
+                self.share(self.classes[payload], shared)
+            name = self.tables.variant_names.get((union, value or "")) or camel(value or "")
             self.add(Class(name, base=payload, tag=(tag, value or ""), inherited=self.classes[payload].members))
             return name
         self.define(payload, self.defs[payload])
+        if payload not in self.classes:  # a union within a union: one more tag in the same object
+            return payload
         made = self.classes[payload]
-        if shared:
-            first = [each for each in shared if each.wire_name != "_meta"]
-            made.members = [*first, *made.members, *(each for each in shared if each.wire_name == "_meta")]
+        self.share(made, shared)
         if value is not None and not self.used_bare(payload):
             made.tag = (tag, value)
         return payload
+
+    @staticmethod
+    def share(made: Class, shared: list[Member]) -> None:
+        """
+        Give a variant the members that all of its union have.
+        """
+        if shared:
+            first = [each for each in shared if each.wire_name != "_meta"]
+            made.members = [*first, *made.members, *(each for each in shared if each.wire_name == "_meta")]
 
     def define_union_by_member(self, name: str, branches: list[Schema]) -> None:
         names = [self.ref_of(each) if "$ref" not in each else self.ref_of({"allOf": [each]}) for each in branches]
@@ -285,7 +305,7 @@ class Generator:
             *self.members_of("ElicitationRequestScope", self.defs["ElicitationRequestScope"]),
         ]
         for each in scope:
-            if each.attribute == "request_id":
+            if each.type.wire == "request_id":  # null is an id in version 1
                 each.three_state, each.default = True, "UNSET"
             else:
                 each.default = "None"
@@ -339,9 +359,14 @@ class Generator:
 
     def define_set_session_config_option_request(self, name: str, definition: Schema) -> None:
         """
-        The type of the value decides whether there is a tag.
+        The type of the value decides whether there is a tag, or the tag says what type the value has.
         """
         *members, meta = self.members_of(name, definition)
+        if all("type" in each["properties"] for each in definition["anyOf"]):
+            kind = Member("type", "type", Type("str", 'Literal["id", "boolean"] | str'), required=True)
+            value = Member("value", "value", Type("typed_value", "Any"), required=True)
+            self.add(Class(name, members=[*members, kind, value, meta], extra=True))
+            return
         value = Member("value", "value", Type("config_value", "str | bool"), required=True)
         self.add(Class(name, members=[*members, value, meta]))
 
@@ -374,28 +399,38 @@ class Generator:
         if schema.get("x-deserialize-skip-invalid-items"):
             flags.append("skip")
         made = Member(snake(key), key, kind, required=required, unstable=unstable)
-        made.three_state = key in tables.THREE_STATE.get(owner, ())
+        made.three_state = key in self.tables.three_state.get(owner, ())
         if made.three_state:
             made.default = "UNSET"
-        elif (owner, key) in tables.INPUT_OPTIONAL:
-            made.default, made.required = "Factory(list)", True
+        elif (owner, key) in self.tables.input_optional:
+            made.default = self.input_default(schema, kind)
         elif not required:
             made.default = self.default(owner, key, schema, kind)
             empty = made.default in ("Factory(list)", "Factory(dict)")
-            if empty and "default" not in schema and key not in tables.ALWAYS_WRITTEN:
+            if empty and "default" not in schema and key not in self.tables.always_written:
                 flags.append("omit")
         elif "lenient" in flags and not kind.wire.startswith("list["):
             raise SystemExit(f"{owner}.{key} is required and lenient, and no list: what is its default?")
         made.flags = tuple(flags)
         return made
 
+    def input_default(self, schema: Schema, kind: Type) -> str:
+        """
+        What is read where a peer leaves out what is required, as source.
+        """
+        container = kind.wire[:4] if kind.wire.startswith(("list[", "dict[")) else None
+        if container:
+            return f"Factory({container})"
+        only = self.defs.get(kind.hint, {}).get("oneOf", ())
+        return json.dumps(only[0]["const"]) if len(only) == 1 else "None"
+
     def default(self, owner: str, key: str, schema: Schema, kind: Type) -> str:
         """
         The default of a member that is not required, as source.
         """
         container = kind.wire[:4] if kind.wire.startswith(("list[", "dict[")) else None
-        if (owner, key) in tables.DEFAULTS:
-            return tables.DEFAULTS[owner, key]
+        if (owner, key) in self.tables.defaults:
+            return self.tables.defaults[owner, key]
         if isinstance(schema.get("default"), (bool, str)):
             return repr(schema["default"]).replace("'", '"')
         if kind.nullable or kind.wire == "any":
@@ -456,9 +491,8 @@ class Generator:
         """
         definition = self.defs[name]
         branches = definition.get("oneOf") or definition.get("anyOf")
-        simple = {"RequestId": "request_id", "ElicitationContentValue": "content_value", "ErrorCode": "int32"}
-        if name in simple:
-            return Type(simple[name], name)
+        if name in self.tables.simple:
+            return Type(self.tables.simple[name], name)
         if branches is None and "properties" not in definition and definition.get("type") != "object":
             return Type(self.type_of(definition).wire, name)
         if branches and all(each.get("type") == "string" for each in branches):

@@ -69,7 +69,7 @@ class _Readers(dict[Any, Function]):
         else:
             raise Misfit
         if name is not None:
-            made = self[tag] = self._codec.class_reader(name)
+            made = self[tag] = self._codec.variant_reader(name, union.tag)
             return made
         if union.fallback is not None:
             return self._codec.class_reader(union.fallback)
@@ -91,6 +91,7 @@ class _Writers(dict[type, Function]):
         self._codec = codec
         self._name = name
         self._tags: dict[str, tuple[str, str] | None]
+        self._within: dict[str, Function] = {}  # the writers of variants of variants
         if isinstance(union, ByMember):
             self._tags = dict.fromkeys(union.variants.values())
             return
@@ -98,9 +99,17 @@ class _Writers(dict[type, Function]):
         # A class of the fallback has its tag among its members; the default has none.
         self._tags = {each: None if union.fallback else (union.tag, tag) for tag, each in union.variants.items()}
         self._tags.update({each: None for each in (union.default, union.fallback) if each is not None})
+        for variant in union.variants.values():
+            inner = codec.version.find_union(variant)
+            if isinstance(inner, Tagged) and inner is not union:
+                write = _with_tag(codec.writer(variant), self._tags.pop(variant))
+                self._within.update(dict.fromkeys(inner.variants.values(), write))
 
     def __missing__(self, cls: type) -> Function:
         for base in cls.__mro__:
+            if base.__name__ in self._within and issubclass(base, Model):
+                made = self[cls] = self._within[base.__name__]
+                return made
             if base.__name__ in self._tags and issubclass(base, Model):
                 made = self[cls] = self._codec.class_writer(base, self._tags[base.__name__])
                 return made
@@ -132,8 +141,10 @@ class Codec:
             "whole": leaves.whole,
             "finite": leaves.finite,
             "request_id": leaves.request_id,
+            "strict_id": leaves.strict_id,
             "content_value": leaves.content_value,
             "config_value": leaves.config_value,
+            "typed_value": leaves.typed_value,
             "read_good": self._read_good,
         }
 
@@ -161,6 +172,17 @@ class Codec:
             cls = self.version.find_class(name)
             made = self._class_readers[name] = self.foreign_reader(cls) or self._compile_reader(cls)
         return made
+
+    def variant_reader(self, name: str, tag: str) -> Function:
+        """
+        What reads a variant of a union: an object of a class, or one with one more tag that tells of which.
+
+        @param tag: the union's own tag.
+        """
+        inner = self.version.find_union(name)
+        if isinstance(inner, Tagged) and inner.fallback != name:
+            return _without_extra(self._tagged_reader(name, inner), tag)
+        return self.class_reader(name)
 
     def _tagged_reader(self, name: str, union: Tagged) -> Function:
         table = self._names[self._readers(name, union)]
@@ -230,8 +252,8 @@ class Codec:
         """
         An expression that reads C{v}, for what is not checked in place.
         """
-        if kind == "config_value":
-            return "config_value(v, o)"
+        if kind in ("config_value", "typed_value"):
+            return f"{kind}(v, o)"
         if kind in SIMPLE:
             return f"{kind}(v)"
         union = self.version.find_union(kind)
@@ -437,3 +459,17 @@ def _with_tag(write: Function, tag: tuple[str, str] | None) -> Function:
     if tag is None:
         return write
     return lambda value: {tag[0]: tag[1], **write(value)}
+
+
+def _without_extra(read: Function, member: str) -> Function:
+    """
+    What C{read} reads, without a member that is known after all.
+    """
+
+    def read_without(value: Any) -> Any:
+        made = read(value)
+        if getattr(made, "extra", None):
+            made.extra = {key: each for key, each in made.extra.items() if key != member} or None
+        return made
+
+    return read_without

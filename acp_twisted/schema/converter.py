@@ -8,10 +8,11 @@ whose import takes half as long as that of the whole schema, is loaded only for 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from acp_twisted.schema import v1
 from acp_twisted.schema.codec import Codec, Function
 from acp_twisted.schema.explain import explain
 from acp_twisted.schema.values import Alternatives, Model, Problem, SchemaError, UnknownVariant
@@ -22,22 +23,60 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class _Version1:
+class _Version:
     """
-    The names of protocol version 1.  What is unstable is loaded when one of its names is asked for.
+    The names of one version of the protocol.  Its module is loaded when one of its names is asked for, and what is
+    unstable when one of those is.
+
+    @ivar codec: what reads and writes them.
     """
 
+    def __init__(self, name: str) -> None:
+        self._module = f"acp_twisted.schema.{name}"
+        self.modules = (self._module, f"{self._module}_unstable")
+        self.codec = Codec(self)
+
+    @property
+    def types(self) -> Any:
+        """
+        The module of its classes.
+        """
+        return import_module(self._module)
+
+    @property
+    def unions(self) -> dict[str, Alternatives]:
+        """
+        Its unions; none while the module is not loaded, since then nobody can have one.
+        """
+        return self.types.UNIONS if self._module in sys.modules else {}
+
     def find_class(self, name: str) -> type[Model]:
-        found = getattr(v1, name)
+        found = getattr(self.types, name)
         assert isinstance(found, type)
         return found
 
     def find_union(self, name: str) -> Alternatives | None:
-        return v1.UNIONS.get(name)
+        found: Alternatives | None = self.types.UNIONS.get(name)
+        return found
+
+    def name_of(self, kind: Any) -> str | None:
+        """
+        The name of a class or of the alias of a union, if it is one of this version's.
+        """
+        if isinstance(kind, type) and issubclass(kind, Model):
+            return kind.__name__ if self.has(kind) else None
+        return next((name for name in self.unions if getattr(self.types, name) == kind), None)
+
+    def has(self, cls: type) -> bool:
+        """
+        Whether a class is one of this version's.
+        """
+        return cls.__module__ in self.modules
 
 
-VERSION1 = _Version1()
-_codec = Codec(VERSION1)
+VERSION1 = _Version("v1")
+VERSION2 = _Version("v2")
+VERSIONS = (VERSION1, VERSION2)
 _readers: dict[Any, Function] = {}
 _writers: dict[type, Function] = {UnknownVariant: lambda value: value.raw}
 
@@ -48,20 +87,20 @@ def on_skipped(observe: Callable[[str, str, int], None]) -> None:
 
     @param observe: called with the name of the class, the name of the member, and how many items there were.
     """
-    _codec.skipped = observe
+    for version in VERSIONS:
+        version.codec.skipped = observe
 
 
-def _name_of(kind: Any) -> str:
+def _found(kind: Any) -> tuple[_Version, str]:
     """
-    The name of a class or of the alias of a union.
+    A class or the alias of a union, by its version and its name.
 
     @raise TypeError: when it is neither.
     """
-    if isinstance(kind, type) and issubclass(kind, Model):
-        return kind.__name__
-    for name in v1.UNIONS:
-        if getattr(v1, name) == kind:
-            return name
+    for version in VERSIONS:
+        name = version.name_of(kind)
+        if name is not None:
+            return version, name
     raise TypeError(f"{kind!r} is no type of the protocol")
 
 
@@ -77,22 +116,23 @@ def structure(value: object, kind: object) -> Any:
     """
     An object of the protocol out of parsed JSON.
 
-    @param kind: a class of L{v1}, or a union such as C{v1.ContentBlock}.
+    @param kind: a class of C{v1} or C{v2}, or a union such as C{v1.ContentBlock}.
     @raise SchemaError: when the JSON is none; it says where and why.
     @raise TypeError: when C{kind} is nothing of the protocol.
     """
     read = _readers.get(kind)
     if read is None:
-        read = _readers[kind] = _codec.reader(_name_of(kind))
+        version, name = _found(kind)
+        read = _readers[kind] = version.codec.reader(name)
     try:
         return read(value)
     except Exception:
-        name = _name_of(kind)
-        raise SchemaError(name, _problems(name, value)) from None
+        version, name = _found(kind)
+        raise SchemaError(name, _problems(version, name, value)) from None
 
 
-def _problems(name: str, value: object) -> list[Problem]:
-    return explain(VERSION1, name, value) or [Problem("$", "does not fit")]
+def _problems(version: _Version, name: str, value: object) -> list[Problem]:
+    return explain(version, name, value) or [Problem("$", "does not fit")]
 
 
 def unstructure(value: object) -> Any:
@@ -113,8 +153,9 @@ def _writer_of(cls: type) -> Function:
         if base in _writers:
             made = _writers[base]
             break
-        if base.__module__ in (v1.__name__, f"{v1.__name__}_unstable"):
-            made = _codec.class_writer(base)
+        version = next((each for each in VERSIONS if each.has(base)), None)
+        if version is not None:
+            made = version.codec.class_writer(base)
             break
     else:
         raise TypeError(f"{cls.__name__} is no class of the protocol")
@@ -158,16 +199,28 @@ def get_converter(converter: Converter | None = None) -> Converter:
 
 
 def _teach(converter: Converter) -> None:
-    codec = Codec(VERSION1)
+    converter.register_unstructure_hook(UnknownVariant, lambda value: value.raw)
+    for version in VERSIONS:
+        _teach_version(converter, version)
+
+
+def _teach_version(converter: Converter, version: _Version) -> None:
+    codec = Codec(version)
     reading: dict[type[Model], Callable[[Any, Any], Any]] = {}
     writing: dict[type[Model], Function] = {}
+
+    def is_ours(kind: Any) -> bool:
+        return isinstance(kind, type) and issubclass(kind, Model) and version.has(kind)
+
+    def is_union(kind: Any) -> bool:
+        return not isinstance(kind, type) and version.name_of(kind) is not None
 
     def reading_hook(name: str, read: Callable[[str], Function]) -> Callable[[Any, Any], Any]:
         def hook(value: Any, _: Any) -> Any:
             try:
                 return read(name)(value)
             except Exception:
-                raise SchemaError(name, _problems(name, value)) from None
+                raise SchemaError(name, _problems(version, name, value)) from None
 
         return hook
 
@@ -180,6 +233,12 @@ def _teach(converter: Converter) -> None:
 
         return writing.setdefault(cls, hook)
 
+    def union_reading(kind: Any) -> Callable[[Any, Any], Any]:
+        return reading_hook(version.name_of(kind) or "", codec.reader)
+
+    def union_writing(kind: Any) -> Function:
+        return codec.writer(version.name_of(kind) or "")
+
     def foreign_reader(cls: type[Model]) -> Function | None:
         hook = converter.get_structure_hook(cls)
         return None if hook is class_reading(cls) else lambda value: hook(value, cls)
@@ -190,21 +249,7 @@ def _teach(converter: Converter) -> None:
 
     codec.foreign_reader = foreign_reader
     codec.foreign_writer = foreign_writer
-    converter.register_structure_hook_factory(_is_model, class_reading)
-    converter.register_unstructure_hook_factory(_is_model, class_writing)
-    converter.register_unstructure_hook(UnknownVariant, lambda value: value.raw)
-    for name in v1.UNIONS:
-        kind = getattr(v1, name)
-        if not isinstance(kind, type):
-            converter.register_structure_hook_func(
-                lambda other, kind=kind: other == kind,  # type: ignore[misc]
-                reading_hook(name, codec.reader),
-            )
-            converter.register_unstructure_hook_func(
-                lambda other, kind=kind: other == kind,  # type: ignore[misc]
-                lambda value, name=name: codec.writer(name)(value),  # type: ignore[misc]
-            )
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Model)
+    converter.register_structure_hook_factory(is_ours, class_reading)
+    converter.register_unstructure_hook_factory(is_ours, class_writing)
+    converter.register_structure_hook_factory(is_union, union_reading)
+    converter.register_unstructure_hook_factory(is_union, union_writing)

@@ -53,8 +53,12 @@ _SIMPLE: Final[dict[str, Callable[[Any], str | None]]] = {
     "map": lambda value: None if value.__class__ is dict else "must be an object",
     "double": _number,
     "request_id": _attempt(leaves.request_id, "must be a whole number, a string or null"),
+    "strict_id": _attempt(leaves.strict_id, "must be a whole number or a string"),
     "content_value": _attempt(leaves.content_value, "must be a string, a number, a boolean or an array of strings"),
 }
+
+
+_OF_SETTINGS: Final = {"config_value": leaves.config_value, "typed_value": leaves.typed_value}
 
 
 class _Look:
@@ -124,7 +128,12 @@ class _Look:
         else:
             name = None
             self.add(f"{path}.{union.tag}", "must be a string" if union.tag in value else MISSING)
-        if name is not None:
+        if name is None:
+            return
+        inner = self.version.find_union(name)
+        if isinstance(inner, Tagged) and inner.fallback != name:
+            self.tagged(inner, value, path)
+        else:
             self.object(self.version.find_class(name), value, path)
 
     def object(self, cls: type[Model], value: Any, path: str) -> None:
@@ -146,8 +155,9 @@ class _Look:
             self.add(path, MISSING)
         elif each.lenient or (not each.needed and not _there(each, whole)):
             return
-        elif each.type == "config_value":
-            check = _attempt(lambda value: leaves.config_value(value, whole), "does not have the type of the setting")
+        elif each.type in _OF_SETTINGS:
+            read = _OF_SETTINGS[each.type]
+            check = _attempt(lambda value: read(value, whole), "does not have the type of the setting")
             reason = check(whole[each.wire])
             if reason is not None:
                 self.add(path, reason)

@@ -20,7 +20,19 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "uint64": (0, 2**64 - 1),
 }
 SIMPLE: Final = frozenset(
-    {*RANGES, "str", "bool", "any", "map", "double", "request_id", "content_value", "config_value"}
+    {
+        *RANGES,
+        "str",
+        "bool",
+        "any",
+        "map",
+        "double",
+        "request_id",
+        "strict_id",
+        "content_value",
+        "config_value",
+        "typed_value",
+    }
 )
 BIGGEST: Final = sys.float_info.max
 
@@ -122,6 +134,16 @@ def request_id(value: Any) -> int | str | None:
     return number
 
 
+def strict_id(value: Any) -> int | str:
+    """
+    The same where null is no id.
+    """
+    made = request_id(value)
+    if made is None:
+        raise Misfit
+    return made
+
+
 def content_value(value: Any) -> Any:
     """
     What a field of a form may hold: a string, a number, a boolean or strings.
@@ -143,5 +165,15 @@ def config_value(value: Any, whole_object: dict[str, Any]) -> str | bool:
     """
     wanted = bool if whole_object.get("type") == "boolean" else str
     if value.__class__ is not wanted:
+        raise Misfit
+    return value
+
+
+def typed_value(value: Any, whole_object: dict[str, Any]) -> Any:
+    """
+    The value of a setting whose type is always told.  Of a type that is not known it is any value.
+    """
+    wanted = {"id": str, "boolean": bool}.get(whole_object.get("type", ""))
+    if wanted is not None and value.__class__ is not wanted:
         raise Misfit
     return value

@@ -69,13 +69,24 @@ class Method:
         return result is not None and not any(each.default is NOTHING for each in fields(result))
 
 
-def _request(
-    direction: Side, name: str, types: str, capability: str | None = None, *, session: bool = False, stable: bool = True
+def request(
+    direction: Side,
+    name: str,
+    types: str,
+    capability: str | None = None,
+    *,
+    session: bool = False,
+    stable: bool = True,
+    module: ModuleType = v1,
 ) -> Method:
-    return Method(name, direction, "request", f"{types}Request", f"{types}Response", capability, stable, session)
+    """
+    A row of a table: a request whose params and result are named alike.
+    """
+    params, result = f"{types}Request", f"{types}Response"
+    return Method(name, direction, "request", params, result, capability, stable, session, module)
 
 
-def _notification(
+def notification(
     direction: Side,
     name: str,
     params: str,
@@ -83,55 +94,59 @@ def _notification(
     *,
     session: bool = False,
     stable: bool = True,
+    module: ModuleType = v1,
 ) -> Method:
-    return Method(name, direction, "notification", params, None, capability, stable, session)
+    """
+    A row of a table: a notification.
+    """
+    return Method(name, direction, "notification", params, None, capability, stable, session, module)
 
 
 METHODS: Final[tuple[Method, ...]] = (
     # ---- handled by agents
-    _request("agent", "initialize", "Initialize"),
-    _request("agent", "authenticate", "Authenticate"),
-    _request("agent", "logout", "Logout", "auth.logout"),
-    _request("agent", "session/new", "NewSession"),
-    _request("agent", "session/load", "LoadSession", "loadSession", session=True),
-    _request("agent", "session/resume", "ResumeSession", "sessionCapabilities.resume", session=True),
-    _request("agent", "session/list", "ListSessions", "sessionCapabilities.list"),
-    _request("agent", "session/delete", "DeleteSession", "sessionCapabilities.delete", session=True),
-    _request("agent", "session/close", "CloseSession", "sessionCapabilities.close", session=True),
-    _request("agent", "session/set_mode", "SetSessionMode", session=True),
-    _request("agent", "session/set_config_option", "SetSessionConfigOption", session=True),
-    _request("agent", "session/prompt", "Prompt", session=True),
-    _notification("agent", "session/cancel", "CancelNotification", session=True),
+    request("agent", "initialize", "Initialize"),
+    request("agent", "authenticate", "Authenticate"),
+    request("agent", "logout", "Logout", "auth.logout"),
+    request("agent", "session/new", "NewSession"),
+    request("agent", "session/load", "LoadSession", "loadSession", session=True),
+    request("agent", "session/resume", "ResumeSession", "sessionCapabilities.resume", session=True),
+    request("agent", "session/list", "ListSessions", "sessionCapabilities.list"),
+    request("agent", "session/delete", "DeleteSession", "sessionCapabilities.delete", session=True),
+    request("agent", "session/close", "CloseSession", "sessionCapabilities.close", session=True),
+    request("agent", "session/set_mode", "SetSessionMode", session=True),
+    request("agent", "session/set_config_option", "SetSessionConfigOption", session=True),
+    request("agent", "session/prompt", "Prompt", session=True),
+    notification("agent", "session/cancel", "CancelNotification", session=True),
     # ---- handled by clients
-    _notification("client", "session/update", "SessionNotification", session=True),
-    _request("client", "session/request_permission", "RequestPermission", session=True),
-    _request("client", "fs/read_text_file", "ReadTextFile", "fs.readTextFile", session=True),
-    _request("client", "fs/write_text_file", "WriteTextFile", "fs.writeTextFile", session=True),
-    _request("client", "terminal/create", "CreateTerminal", "terminal", session=True),
-    _request("client", "terminal/output", "TerminalOutput", "terminal", session=True),
-    _request("client", "terminal/release", "ReleaseTerminal", "terminal", session=True),
-    _request("client", "terminal/wait_for_exit", "WaitForTerminalExit", "terminal", session=True),
-    _request("client", "terminal/kill", "KillTerminal", "terminal", session=True),
-    _request("client", "elicitation/create", "CreateElicitation", "elicitation"),
-    _notification("client", "elicitation/complete", "CompleteElicitationNotification", "elicitation.url"),
+    notification("client", "session/update", "SessionNotification", session=True),
+    request("client", "session/request_permission", "RequestPermission", session=True),
+    request("client", "fs/read_text_file", "ReadTextFile", "fs.readTextFile", session=True),
+    request("client", "fs/write_text_file", "WriteTextFile", "fs.writeTextFile", session=True),
+    request("client", "terminal/create", "CreateTerminal", "terminal", session=True),
+    request("client", "terminal/output", "TerminalOutput", "terminal", session=True),
+    request("client", "terminal/release", "ReleaseTerminal", "terminal", session=True),
+    request("client", "terminal/wait_for_exit", "WaitForTerminalExit", "terminal", session=True),
+    request("client", "terminal/kill", "KillTerminal", "terminal", session=True),
+    request("client", "elicitation/create", "CreateElicitation", "elicitation"),
+    notification("client", "elicitation/complete", "CompleteElicitationNotification", "elicitation.url"),
     # ---- handled by both
-    _notification("both", "$/cancel_request", "CancelRequestNotification"),
+    notification("both", "$/cancel_request", "CancelRequestNotification"),
     # ---- not settled yet
-    _request("agent", "auth/status", "AuthStatus", "auth.status", stable=False),
-    _notification("client", "auth/status_update", "AuthStatusUpdateNotification", stable=False),
-    _request("agent", "providers/list", "ListProviders", "providers", stable=False),
-    _request("agent", "providers/set", "SetProvider", "providers", stable=False),
-    _request("agent", "providers/disable", "DisableProvider", "providers", stable=False),
-    _request("agent", "session/fork", "ForkSession", "sessionCapabilities.fork", session=True, stable=False),
-    _request("agent", "session/archive", "ArchiveSession", "sessionCapabilities.archive", session=True, stable=False),
-    _request(
+    request("agent", "auth/status", "AuthStatus", "auth.status", stable=False),
+    notification("client", "auth/status_update", "AuthStatusUpdateNotification", stable=False),
+    request("agent", "providers/list", "ListProviders", "providers", stable=False),
+    request("agent", "providers/set", "SetProvider", "providers", stable=False),
+    request("agent", "providers/disable", "DisableProvider", "providers", stable=False),
+    request("agent", "session/fork", "ForkSession", "sessionCapabilities.fork", session=True, stable=False),
+    request("agent", "session/archive", "ArchiveSession", "sessionCapabilities.archive", session=True, stable=False),
+    request(
         "agent", "session/unarchive", "UnarchiveSession", "sessionCapabilities.archive", session=True, stable=False
     ),
-    _request("agent", "session/status", "SessionStatus", "sessionCapabilities.status", session=True, stable=False),
-    _request("agent", "session/set_title", "SetSessionTitle", "sessionCapabilities.title", session=True, stable=False),
-    _request("client", "mcp/message", "MessageMcp", stable=False),
-    _notification("agent", "mcp/message", "MessageMcpNotification", "mcpCapabilities.acp", stable=False),
-    _request("proxy", "proxy/initialize", "InitializeProxy", stable=False),
+    request("agent", "session/status", "SessionStatus", "sessionCapabilities.status", session=True, stable=False),
+    request("agent", "session/set_title", "SetSessionTitle", "sessionCapabilities.title", session=True, stable=False),
+    request("client", "mcp/message", "MessageMcp", stable=False),
+    notification("agent", "mcp/message", "MessageMcpNotification", "mcpCapabilities.acp", stable=False),
+    request("proxy", "proxy/initialize", "InitializeProxy", stable=False),
     Method("proxy/successor", "proxy", "request", "ProxySuccessorRequest", stable=False),
-    _notification("proxy", "proxy/successor", "ProxySuccessorNotification", stable=False),
+    notification("proxy", "proxy/successor", "ProxySuccessorNotification", stable=False),
 )

@@ -5,6 +5,7 @@ The words of one version of the protocol: its number, its types, and its methods
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from types import ModuleType
 from typing import Final
 
@@ -74,3 +75,19 @@ class Vocabulary:
 
 
 V1: Final = Vocabulary(1, v1, methods.METHODS)
+
+
+@cache
+def vocabulary(version: int) -> Vocabulary:
+    """
+    The words of a version, which are loaded when they are first asked for.
+
+    @raise ValueError: for a version that there is none of.
+    """
+    if version == 1:
+        return V1
+    if version == 2:
+        from acp_twisted.schema import methods_v2, v2  # noqa: PLC0415
+
+        return Vocabulary(2, v2, methods_v2.METHODS)
+    raise ValueError(f"there is no protocol version {version}")
