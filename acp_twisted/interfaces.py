@@ -7,6 +7,8 @@ sockets.  Method names in camelCase are Twisted's; the others are ours.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.python.failure import Failure
@@ -103,6 +105,35 @@ class IMessageReceiverFactory(Interface):
     def build_receiver(clock: IReactorTime) -> IMessageReceiver:
         """
         A receiver for one connection, whose timers run on C{clock}.
+        """
+
+
+class IIdentifyingReceiverFactory(IMessageReceiverFactory):
+    """
+    A receiver factory that wants to know who is at the other end, where the transport found that out.
+    """
+
+    def build_identified_receiver(clock: IReactorTime, identity: object) -> IMessageReceiver:
+        """
+        As C{build_receiver}, for a connection of C{identity}: what the authentication made of the peer's credentials.
+        """
+
+
+class ILaneReceiver(IMessageReceiver):
+    """
+    A receiver whose transport can have room for some of its sessions and not for others.
+    """
+
+    incoming_requests: int = Attribute("How many requests of the peer are unanswered.")
+
+    def lane_writing_paused(key: Hashable) -> None:
+        """
+        Whoever produces output for this session should wait.
+        """
+
+    def lane_writing_resumed(key: Hashable) -> None:
+        """
+        He may go on.
         """
 
 

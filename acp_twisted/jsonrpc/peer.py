@@ -25,7 +25,7 @@ from acp_twisted.errors import (
     InvalidRequest,
     RequestCancelled,
 )
-from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
+from acp_twisted.interfaces import ILaneReceiver, IMessageTransport
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
 from acp_twisted.jsonrpc.framing import HEAD_BYTES
@@ -56,7 +56,7 @@ _LOGGED_REASON = 200
 """Characters of a cancellation's reason that are logged."""
 
 
-@implementer(IMessageReceiver)
+@implementer(ILaneReceiver)
 class Peer:
     """
     One side of the conversation.
@@ -96,6 +96,7 @@ class Peer:
         self._incoming: dict[Hashable, IncomingRequest] = {}
         self._full = False
         self._room: Waiters[None] = Waiters()
+        self._full_lanes: dict[Hashable, Waiters[None]] = {}
         self._closed: Waiters[AcpConnectionError] = Waiters()
         self._drain_timer: IDelayedCall | None = None
         self.lanes = Lanes(limits, self._pause_reading, self._resume_reading, self._flooded)
@@ -159,6 +160,10 @@ class Peer:
         if transport is None or self._lost is not None:
             return failed(self._lost or AcpConnectionError("not connected"))
         transport.send(message)
+        if self._full_lanes:
+            room = self._full_lanes.get(self._router.lane_of(method, params))
+            if room is not None and not self._full:
+                return room.wait()
         return self.when_writable()
 
     def when_writable(self) -> Deferred[None]:
@@ -394,6 +399,20 @@ class Peer:
         self._full = False
         self._room.fire(None)
 
+    def lane_writing_paused(self, key: Hashable) -> None:
+        """
+        See L{ILaneReceiver}.
+        """
+        self._full_lanes.setdefault(key, Waiters())
+
+    def lane_writing_resumed(self, key: Hashable) -> None:
+        """
+        See L{ILaneReceiver}.
+        """
+        room = self._full_lanes.pop(key, None)
+        if room is not None:
+            room.fire(None)
+
     def _pause_reading(self) -> None:
         if self._transport is not None and self._lost is None:
             self._transport.pauseProducing()
@@ -504,6 +523,9 @@ class Peer:
         self._outgoing.fail_all(lost)
         self.lanes.ended(self.clock, self.limits.drain_timeout)
         self._room.fail(lost)
+        full_lanes, self._full_lanes = self._full_lanes, {}
+        for room in full_lanes.values():
+            room.fail(lost)
         with _log.failuresHandled("telling the router of the end failed"):
             self._router.connection_lost(lost)
         self._closed.fire(lost)
