@@ -60,6 +60,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self._by_method: dict[str, Bound] = {}
+        self._raw: set[str] = set()
 
     def add(self, method: str, handler: Handler, setter: str) -> None:
         """
@@ -81,6 +82,23 @@ class Handlers:
             raise ValueError(f"{setter}: the name of an extension begins with an underscore, unlike {method!r}")
         self.add(method, handler, setter)
 
+    def add_raw(self, method: str, handler: Handler, setter: str) -> None:
+        """
+        A handler that is not given the method's params but all of it, as it came: an L{IncomingRequest
+        <acp_twisted.jsonrpc.incoming.IncomingRequest>}, whose result it returns as JSON, or a L{Notification
+        <acp_twisted.jsonrpc.messages.Notification>}.  It is for what speaks a protocol of its own inside of this one.
+
+        @raise ValueError: when the method has a handler.
+        """
+        self.add(method, handler, setter)
+        self._raw.add(method)
+
+    def is_raw(self, method: str) -> bool:
+        """
+        Whether the method's handler wants it as it came.
+        """
+        return method in self._raw
+
     def get(self, method: str) -> Bound | None:
         """
         The method's handler, or L{None}.
@@ -96,6 +114,7 @@ class Handlers:
         """
         copied = Handlers()
         copied._by_method = dict(self._by_method)
+        copied._raw = set(self._raw)
         return copied
 
 
