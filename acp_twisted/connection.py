@@ -242,6 +242,10 @@ class Connection:
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
+        if self._handlers.is_raw(request.method):
+            if gate is None:
+                return self._answer(handler, request, None)
+            return gate.addCallback(lambda _: self._answer(handler, request, None))
         method = self.vocabulary.get(request.method, "request")
         params = request.params if method is None else decode(request.params, method.params)
         if gate is None:
@@ -256,6 +260,9 @@ class Connection:
         if handler is None:
             _log.debug("nobody handles the notification {method}", method=notification.method)
             return None
+        if self._handlers.is_raw(notification.method):
+            result = outcome(handler(notification, self))
+            return result if isinstance(result, Deferred) else None
         method = self.vocabulary.get(notification.method, "notification")
         params: object = notification.params
         if method is not None:
