@@ -102,6 +102,12 @@ class Peer:
         self.lanes = Lanes(limits, self._pause_reading, self._resume_reading, self._flooded)
         self._outgoing = Outgoing(clock, limits, dialect, self.lanes, self._send)
 
+    def route_to(self, router: IRouter) -> None:
+        """
+        Have another router handle what arrives from now on.
+        """
+        self._router = router
+
     # ---- what we send
 
     def call(
