@@ -23,6 +23,7 @@ INTERNAL_ERROR = -32603
 REQUEST_CANCELLED = -32800
 AUTH_REQUIRED = -32000
 RESOURCE_NOT_FOUND = -32002
+UNSUPPORTED_VERSION = -32022
 
 
 class AcpError(Exception):
@@ -128,6 +129,13 @@ class ResourceNotFound(CodedError):
     MESSAGE = "Resource not found"
 
 
+class UnsupportedVersion(CodedError):
+    """The agent speaks no version of the protocol that is as old as the client's; C{data} says which it speaks."""
+
+    CODE = UNSUPPORTED_VERSION
+    MESSAGE = "Unsupported protocol version"
+
+
 _BY_CODE: dict[int, type[CodedError]] = {
     kind.CODE: kind
     for kind in (
@@ -139,6 +147,7 @@ _BY_CODE: dict[int, type[CodedError]] = {
         RequestCancelled,
         AuthRequired,
         ResourceNotFound,
+        UnsupportedVersion,
     )
 }
 
