@@ -196,6 +196,18 @@ class AgentStartError(AcpConnectionError):
     """
 
 
+class HttpStatusError(AcpConnectionError):
+    """
+    A remote agent's server answered with a status that was the end of the connection, or of the attempt to make one.
+
+    @ivar status: the status, such as 401.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class RequestTimedOut(LocalError):
     """
     The answer did not come in time; the peer was sent a cancellation.
@@ -237,8 +249,8 @@ class NotInitialized(LocalError):
     C{initialize} comes before everything else on a connection; nothing was sent.
     """
 
-    def __init__(self) -> None:
-        super().__init__("call initialize() first")
+    def __init__(self, message: str = "call initialize() first") -> None:
+        super().__init__(message)
 
 
 class SessionBusy(LocalError):

@@ -8,11 +8,14 @@ sockets.  Method names in camelCase are Twisted's; the others are ours.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface
+
+from acp_twisted.limits import Limits
 
 
 class IMessageTransport(IPushProducer, Interface):
@@ -134,6 +137,20 @@ class ILaneReceiver(IMessageReceiver):
     def lane_writing_resumed(key: Hashable) -> None:
         """
         He may go on.
+        """
+
+
+class IMessageEndpoint(Interface):
+    """
+    A place to connect to that says itself how: an L{acp_twisted.transports.url.AgentUrl}, say.
+    """
+
+    def connect_receiver(reactor: Any, receiver: IMessageReceiver, limits: Limits) -> Deferred[IMessageTransport]:
+        """
+        Connect a receiver.
+
+        @return: fires with the transport, after C{receiver.connection_made}; fails with
+            L{acp_twisted.errors.AcpConnectionError}.  Cancelling it gives the attempt up.
         """
 
 
