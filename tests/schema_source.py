@@ -7,7 +7,6 @@ Nothing here knows our classes, so that what is made here is an independent chec
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -26,93 +25,6 @@ RANGES = {
 }
 
 
-def schema_path(*, unstable: bool) -> Path:
-    """
-    Where the schema of protocol version 1 is.
-
-    @raise PeerMissing: when the SDK is not installed; it says how to install it.
-    """
-    name = "schema.unstable.json" if unstable else "schema.json"
-    return peer("ts24").package("@agentclientprotocol/sdk") / "schema" / "v1" / name
-
-
-@functools.cache
-def load(*, unstable: bool) -> Schema:
-    """
-    The parsed schema.
-    """
-    loaded: Schema = json.loads(schema_path(unstable=unstable).read_text(encoding="utf-8"))
-    return loaded
-
-
-def definitions() -> Schema:
-    """
-    Every type, the unstable ones too.
-    """
-    found: Schema = load(unstable=True)["$defs"]
-    return found
-
-
-def definition_names() -> list[str]:
-    """
-    The names of all types but the envelopes, which are JSON-RPC's.
-    """
-    return [name for name, each in definitions().items() if not each.get("x-docs-ignore")]
-
-
-@functools.cache
-def validator(name: str) -> Draft202012Validator:
-    """
-    What tells whether JSON is of a type.
-    """
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": definitions()})
-
-
-def is_valid(schema: Schema, value: object) -> bool:
-    """
-    Whether JSON fits a part of the schema.
-    """
-    return Draft202012Validator({**schema, "$defs": definitions()}).is_valid(value)
-
-
-def _target(schema: Schema) -> Schema:
-    found: Schema = definitions()[schema["$ref"].rsplit("/", 1)[1]]
-    return found
-
-
-# ---- the smallest value of a type
-
-
-def example(schema: Schema, branch: int = 0) -> Any:
-    """
-    A value with nothing that is not required.
-
-    @param branch: which variant to take, where there are several.
-    """
-    if "$ref" in schema:
-        return example(_target(schema), branch)
-    if "const" in schema:
-        return schema["const"]
-    branches = schema.get("oneOf") or schema.get("anyOf")
-    parts = [example(each, branch) for each in schema.get("allOf", ())]
-    if branches:
-        parts.append(example(branches[min(branch, len(branches) - 1)]))
-    if parts and not isinstance(parts[-1], dict):
-        return parts[-1]
-    if "properties" in schema or schema.get("type") == "object" or parts:
-        merged: dict[str, Any] = {}
-        for each in parts:
-            merged.update(each)
-        return {**{key: example(schema["properties"][key]) for key in schema.get("required", ())}, **merged}
-    kinds = schema.get("type")
-    kind = kinds[0] if isinstance(kinds, list) else kinds
-    return {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "array": [], "null": None}.get(
-        kind or "", {}
-    )
-
-
-# ---- any value of a type
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
@@ -121,35 +33,170 @@ JSON = st.recursive(
 )
 
 
-@functools.cache
-def values(name: str) -> st.SearchStrategy[Any]:
+class Source:
     """
-    All values of a type.
+    The schema of one version of the protocol.
     """
-    return of_schema(definitions()[name])
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self._validators: dict[str, Draft202012Validator] = {}
+        self._values: dict[str, st.SearchStrategy[Any]] = {}
+        self._loaded: dict[bool, Schema] = {}
+
+    def __repr__(self) -> str:
+        return f"v{self.version}"
+
+    def path(self, *, unstable: bool) -> Path:
+        """
+        Where the schema is.
+
+        @raise PeerMissing: when the SDK is not installed; it says how to install it.
+        """
+        name = "schema.unstable.json" if unstable else "schema.json"
+        return peer("ts24").package("@agentclientprotocol/sdk") / "schema" / f"v{self.version}" / name
+
+    def load(self, *, unstable: bool) -> Schema:
+        """
+        The parsed schema.
+        """
+        if unstable not in self._loaded:
+            self._loaded[unstable] = json.loads(self.path(unstable=unstable).read_text(encoding="utf-8"))
+        return self._loaded[unstable]
+
+    def definitions(self) -> Schema:
+        """
+        Every type, the unstable ones too.
+        """
+        found: Schema = self.load(unstable=True)["$defs"]
+        return found
+
+    def names(self) -> list[str]:
+        """
+        The names of all types but the envelopes, which are JSON-RPC's.
+        """
+        return [name for name, each in self.definitions().items() if not each.get("x-docs-ignore")]
+
+    def validator(self, name: str) -> Draft202012Validator:
+        """
+        What tells whether JSON is of a type.
+        """
+        if name not in self._validators:
+            schema = {"$ref": f"#/$defs/{name}", "$defs": self.definitions()}
+            self._validators[name] = Draft202012Validator(schema)
+        return self._validators[name]
+
+    def is_valid(self, schema: Schema, value: object) -> bool:
+        """
+        Whether JSON fits a part of the schema.
+        """
+        return Draft202012Validator({**schema, "$defs": self.definitions()}).is_valid(value)
+
+    # ---- the smallest value of a type
+
+    def example(self, schema: Schema, branch: int = 0) -> Any:
+        """
+        A value with nothing that is not required.
+
+        @param branch: which variant to take, where there are several.
+        """
+        if "$ref" in schema:
+            return self.example(self.definitions()[schema["$ref"].rsplit("/", 1)[1]], branch)
+        if "const" in schema:
+            return schema["const"]
+        branches = schema.get("oneOf") or schema.get("anyOf")
+        parts = [self.example(each, branch) for each in schema.get("allOf", ())]
+        if branches:
+            parts.append(self.example(branches[min(branch, len(branches) - 1)]))
+        if parts and not isinstance(parts[-1], dict):
+            return parts[-1]
+        if "properties" in schema or schema.get("type") == "object" or parts:
+            merged: dict[str, Any] = {}
+            for each in parts:
+                merged.update(each)
+            return {
+                **{key: self.example(schema["properties"][key]) for key in schema.get("required", ())},
+                **merged,
+            }
+        kinds = schema.get("type")
+        kind = kinds[0] if isinstance(kinds, list) else kinds
+        if kind == "array":
+            return [self.example(schema["items"])] * schema.get("minItems", 0)
+        return {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "null": None}.get(kind or "", {})
+
+    # ---- any value of a type
+
+    def values(self, name: str) -> st.SearchStrategy[Any]:
+        """
+        All values of a type.
+        """
+        if name not in self._values:
+            self._values[name] = self.of_schema(self.definitions()[name])
+        return self._values[name]
+
+    def of_schema(self, schema: Schema, *, unknown: bool = False) -> st.SearchStrategy[Any]:
+        """
+        All values of a part of the schema.
+
+        @param unknown: strings are to be none that the schema names.
+        """
+        if "$ref" in schema:
+            name = schema["$ref"].rsplit("/", 1)[1]
+            return st.deferred(lambda: self.values(name))
+        if "const" in schema:
+            return st.just(schema["const"])
+        branches = schema.get("oneOf") or schema.get("anyOf")
+        parts = [self.of_schema(each) for each in schema.get("allOf", ())]
+        if branches:
+            parts.append(st.one_of([self.of_schema(each) for each in branches]))
+        if "properties" in schema:
+            own = self._objects(schema, unknown="not" in schema)
+            return st.tuples(own, *parts).map(_merged)
+        if parts:
+            return parts[0] if len(parts) == 1 else st.tuples(*parts).map(_merged)
+        return self._plain(schema, unknown=unknown)
+
+    def _objects(self, schema: Schema, *, unknown: bool) -> st.SearchStrategy[dict[str, Any]]:
+        required = set(schema.get("required", ()))
+        members = {key: self.of_schema(each, unknown=unknown) for key, each in schema["properties"].items()}
+        known = st.fixed_dictionaries(
+            {key: each for key, each in members.items() if key in required},
+            optional={key: each for key, each in members.items() if key not in required},
+        )
+        if not unknown:
+            return known
+        more = st.dictionaries(TEXT.map(lambda text: f"_{text}"), JSON, max_size=2)
+        return st.tuples(more, known).map(_merged)
+
+    def _plain(self, schema: Schema, *, unknown: bool) -> st.SearchStrategy[Any]:
+        kinds = schema.get("type")
+        if kinds is None:
+            return JSON
+        return st.one_of(
+            [self._of_kind(each, schema, unknown) for each in ([kinds] if isinstance(kinds, str) else kinds)]
+        )
+
+    def _of_kind(self, kind: str, schema: Schema, unknown: bool) -> st.SearchStrategy[Any]:
+        if kind == "string":
+            return TEXT.map(lambda text: f"_{text}") if unknown or schema.get("minLength") else TEXT
+        if kind == "integer":
+            low, high = RANGES[schema["format"]]
+            low = max(low, schema.get("minimum", low))
+            return st.integers(low, high) | st.integers(max(low, 0), 2**15).map(float)
+        if kind == "array":
+            return st.lists(self.of_schema(schema["items"]), max_size=3, min_size=schema.get("minItems", 0))
+        if kind == "object":
+            inner = schema.get("additionalProperties")
+            if inner is None:
+                return st.just({})  # nothing is known of what may be in it, so nothing of it is kept
+            return st.dictionaries(TEXT, self.of_schema(inner) if isinstance(inner, dict) else JSON, max_size=2)
+        return {"number": _numbers(schema), "boolean": st.booleans(), "null": st.none()}[kind]
 
 
-def of_schema(schema: Schema, *, unknown: bool = False) -> st.SearchStrategy[Any]:
-    """
-    All values of a part of the schema.
-
-    @param unknown: strings are to be none that the schema names.
-    """
-    if "$ref" in schema:
-        name = schema["$ref"].rsplit("/", 1)[1]
-        return st.deferred(lambda: values(name))
-    if "const" in schema:
-        return st.just(schema["const"])
-    branches = schema.get("oneOf") or schema.get("anyOf")
-    parts = [of_schema(each) for each in schema.get("allOf", ())]
-    if branches:
-        parts.append(st.one_of([of_schema(each) for each in branches]))
-    if "properties" in schema:
-        own = _objects(schema, unknown="not" in schema)
-        return st.tuples(own, *parts).map(_merged)
-    if parts:
-        return parts[0] if len(parts) == 1 else st.tuples(*parts).map(_merged)
-    return _plain(schema, unknown=unknown)
+def _numbers(schema: Schema) -> st.SearchStrategy[Any]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    floats = st.floats(low, high, allow_nan=False, allow_infinity=False)
+    return floats if low is not None or high is not None else floats | st.integers(-(2**53), 2**53)
 
 
 def _merged(parts: tuple[Any, ...]) -> Any:
@@ -159,41 +206,4 @@ def _merged(parts: tuple[Any, ...]) -> Any:
     return result
 
 
-def _objects(schema: Schema, *, unknown: bool) -> st.SearchStrategy[dict[str, Any]]:
-    required = set(schema.get("required", ()))
-    members = {key: of_schema(each, unknown=unknown) for key, each in schema["properties"].items()}
-    known = st.fixed_dictionaries(
-        {key: each for key, each in members.items() if key in required},
-        optional={key: each for key, each in members.items() if key not in required},
-    )
-    if not unknown:
-        return known
-    more = st.dictionaries(TEXT.map(lambda text: f"_{text}"), JSON, max_size=2)
-    return st.tuples(more, known).map(_merged)
-
-
-def _plain(schema: Schema, *, unknown: bool) -> st.SearchStrategy[Any]:
-    kinds = schema.get("type")
-    if kinds is None:
-        return JSON
-    return st.one_of([_of_kind(each, schema, unknown) for each in ([kinds] if isinstance(kinds, str) else kinds)])
-
-
-def _of_kind(kind: str, schema: Schema, unknown: bool) -> st.SearchStrategy[Any]:
-    if kind == "string":
-        return TEXT.map(lambda text: f"_{text}") if unknown or schema.get("minLength") else TEXT
-    if kind == "integer":
-        whole = st.integers(*RANGES[schema["format"]])
-        return whole | st.integers(0, 2**15).map(float)
-    if kind == "array":
-        return st.lists(of_schema(schema["items"]), max_size=3, min_size=schema.get("minItems", 0))
-    if kind == "object":
-        inner = schema.get("additionalProperties")
-        if inner is None:
-            return st.just({})  # nothing is known of what may be in it, so nothing of it is kept
-        return st.dictionaries(TEXT, of_schema(inner) if isinstance(inner, dict) else JSON, max_size=2)
-    return {
-        "number": st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53),
-        "boolean": st.booleans(),
-        "null": st.none(),
-    }[kind]
+V1, V2 = Source(1), Source(2)

@@ -20,7 +20,7 @@ PROGRAMS = {"cli", "testing"}
 FOR_PROGRAMS = {"client/reactor_thread.py"}
 BLOCKING = {"testing/_directives.py"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py"}
+GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2_unstable.py"}
 
 BASE = {"limits", "errors", "interfaces"}
 JSONRPC = BASE | {"jsonrpc"}

@@ -9,27 +9,54 @@ import json
 from typing import Any
 
 import pytest
+import schema_source
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from schema_source import definition_names, definitions, validator, values
+from schema_source import Source
 
-from acp_twisted.schema import v1
-from acp_twisted.schema.converter import VERSION1, describe_error, get_converter, structure, unstructure
+from acp_twisted.schema.converter import (
+    VERSION1,
+    VERSION2,
+    _Version,
+    describe_error,
+    get_converter,
+    structure,
+    unstructure,
+)
 from acp_twisted.schema.explain import explain
 from acp_twisted.schema.values import Model, SchemaError
 
-READABLE = [
-    name
-    for name in definition_names()
-    if (isinstance(getattr(v1, name, None), type) and issubclass(getattr(v1, name), Model))
-    or VERSION1.find_union(name) is not None
-]
+Spoken = tuple[Source, _Version]
+SPOKEN: list[Spoken] = [(schema_source.V1, VERSION1), (schema_source.V2, VERSION2)]
 FLAT = {"SessionConfigSelect", "SessionConfigBoolean", "ElicitationFormMode", "ElicitationUrlMode"}
 """Parts of a larger object, which our classes hold the whole of: they are met within that."""
-WHOLE = [name for name in READABLE if name not in FLAT]
-TOP = [name for name, each in definitions().items() if "x-method" in each and name in WHOLE]
-SLICES = [TOP[start::6] for start in range(6)]
+
+
+def whole(spoken: Spoken) -> list[str]:
+    """
+    The names of what can be read.
+    """
+    source, version = spoken
+    found = []
+    for name in source.names():
+        made = getattr(version.types, name, None)
+        if version.find_union(name) is not None or (isinstance(made, type) and issubclass(made, Model)):
+            found.append(name)
+    return [name for name in found if name not in FLAT]
+
+
+def top(spoken: Spoken) -> list[str]:
+    """
+    The names of what messages carry.
+    """
+    source, _ = spoken
+    names = set(whole(spoken))
+    return [name for name, each in source.definitions().items() if "x-method" in each and name in names]
+
+
+SLICES = [(spoken, top(spoken)[start::6]) for spoken in SPOKEN for start in range(6)]
 """The types of messages in a few handfuls: a test for each would spend its time on the surroundings."""
+SLICE_NAMES = [f"{spoken[0]}-{names[0]}-and-others" for spoken, names in SLICES]
 SECRET = "s3cr3t-value"
 
 
@@ -68,43 +95,47 @@ def test_all_of_it_is_covered() -> None:
     """
     The types below are more than the handful that a mistake in this file would leave.
     """
-    assert len(WHOLE) > 180
-    assert len(TOP) > 60
+    for spoken in SPOKEN:
+        assert len(whole(spoken)) > 180
+        assert len(top(spoken)) > 50
 
 
-@pytest.mark.parametrize("names", SLICES, ids=lambda names: f"{names[0]}-and-others")
-def test_what_the_schema_allows_in_a_message_survives(names: list[str]) -> None:
+@pytest.mark.parametrize(("spoken", "names"), SLICES, ids=SLICE_NAMES)
+def test_what_the_schema_allows_in_a_message_survives(spoken: Spoken, names: list[str]) -> None:
     """
     Every generated value decodes; what comes out is valid, has all that went in, and decodes to an equal object.
     """
     for name in names:
-        survives(name, 15)
+        survives(spoken, name, 15)
 
 
-def test_what_the_schema_allows_elsewhere_survives() -> None:
+@pytest.mark.parametrize("spoken", SPOKEN, ids=lambda spoken: str(spoken[0]))
+def test_what_the_schema_allows_elsewhere_survives(spoken: Spoken) -> None:
     """
     The same for each of the types that messages are made of.
     """
-    for name in WHOLE:
-        if name not in TOP:
-            survives(name, 8)
+    messages = top(spoken)
+    for name in whole(spoken):
+        if name not in messages:
+            survives(spoken, name, 8)
 
 
-def survives(name: str, examples: int) -> None:
+def survives(spoken: Spoken, name: str, examples: int) -> None:
     """
     Check the values of one type.
     """
-    kind: Any = getattr(v1, name)
+    source, version = spoken
+    kind: Any = getattr(version.types, name)
 
     @relaxed(examples)
-    @given(values(name))
+    @given(source.values(name))
     def check(value: Any) -> None:
-        validator(name).validate(value)  # the strategy's own check
+        source.validator(name).validate(value)  # the strategy's own check
         before = copy.deepcopy(value)
         read = structure(value, kind)
-        assert explain(VERSION1, name, value) == []
+        assert explain(version, name, value) == []
         written = json.loads(json.dumps(_written(read, kind)))
-        validator(name).validate(written)
+        source.validator(name).validate(written)
         assert differences(before, written) == []
         assert structure(written, kind) == read
         assert value == before, "reading changed its input"
@@ -132,24 +163,25 @@ def spots(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 REPLACEMENTS = st.sampled_from([None, True, 7, -1, 2**70, 1.5, SECRET, [], [SECRET], {}, {"type": SECRET}])
 
 
-@pytest.mark.parametrize("names", SLICES, ids=lambda names: f"{names[0]}-and-others")
-def test_what_does_not_fit_is_refused_in_words(names: list[str]) -> None:
+@pytest.mark.parametrize(("spoken", "names"), SLICES, ids=SLICE_NAMES)
+def test_what_does_not_fit_is_refused_in_words(spoken: Spoken, names: list[str]) -> None:
     """
     B53, rule 9: a document with one spot changed either is read, and can be written, or is refused with the path and
     the reason, and without what stood there.
     """
     for name in names:
-        is_refused_in_words(name)
+        is_refused_in_words(spoken, name)
 
 
-def is_refused_in_words(name: str) -> None:
+def is_refused_in_words(spoken: Spoken, name: str) -> None:
     """
     Check the broken values of one type.
     """
-    kind: Any = getattr(v1, name)
+    source, version = spoken
+    kind: Any = getattr(version.types, name)
 
     @relaxed(20)
-    @given(values(name), st.data())
+    @given(source.values(name), st.data())
     def check(value: Any, data: st.DataObject) -> None:
         spot = data.draw(st.sampled_from(spots(value)))
         replacement = copy.deepcopy(data.draw(REPLACEMENTS))
@@ -169,7 +201,7 @@ def is_refused_in_words(name: str) -> None:
         except SchemaError as error:
             refused = error
         if refused is None:
-            assert value is None or explain(VERSION1, name, value) == []
+            assert value is None or explain(version, name, value) == []
             return
         told = describe_error(refused)
         assert refused.problems

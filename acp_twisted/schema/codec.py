@@ -107,12 +107,15 @@ class _Writers(dict[type, Function]):
 
     def __missing__(self, cls: type) -> Function:
         for base in cls.__mro__:
-            if base.__name__ in self._within and issubclass(base, Model):
+            if not (base.__name__ in self._tags or base.__name__ in self._within) or not issubclass(base, Model):
+                continue
+            if base is not self._codec.version.find_class(base.__name__):
+                continue  # another version has a class of that name too
+            if base.__name__ in self._within:
                 made = self[cls] = self._within[base.__name__]
-                return made
-            if base.__name__ in self._tags and issubclass(base, Model):
+            else:
                 made = self[cls] = self._codec.class_writer(base, self._tags[base.__name__])
-                return made
+            return made
         raise TypeError(f"{cls.__name__} is no {self._name}")
 
 
@@ -291,7 +294,8 @@ class Codec:
         if inner == "str":
             lines = ["for e in v:", "    if e.__class__ is not str: raise Misfit"]
         else:
-            lines = [f"v = [{self._reading(inner)} for v in v]"]
+            reading = f"{self._item_reader(inner)}(v)" if inner in RANGES else self._reading(inner)
+            lines = [f"v = [{reading} for v in v]"]
         if not skip:
             return lines
         return [

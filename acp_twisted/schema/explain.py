@@ -155,6 +155,9 @@ class _Look:
             self.add(path, MISSING)
         elif each.lenient or (not each.needed and not _there(each, whole)):
             return
+        elif each.skip:
+            if whole[each.wire].__class__ is not list:
+                self.add(path, "must be an array")
         elif each.type in _OF_SETTINGS:
             read = _OF_SETTINGS[each.type]
             check = _attempt(lambda value: read(value, whole), "does not have the type of the setting")

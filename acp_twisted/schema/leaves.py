@@ -173,7 +173,7 @@ def typed_value(value: Any, whole_object: dict[str, Any]) -> Any:
     """
     The value of a setting whose type is always told.  Of a type that is not known it is any value.
     """
-    wanted = {"id": str, "boolean": bool}.get(whole_object.get("type", ""))
-    if wanted is not None and value.__class__ is not wanted:
+    kind = whole_object.get("type")
+    if (kind == "id" and value.__class__ is not str) or (kind == "boolean" and value.__class__ is not bool):
         raise Misfit
     return value
