@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handlers": SCHEMA,
     "connection": SCHEMA | {"handlers"},
     "agent": HALVES,
-    "client": HALVES,
+    "client": HALVES | {"_version"},
     "proxy": HALVES | {"agent", "client"},
     "mcp": HALVES | {"agent", "client"},
     "service": SERVICES,

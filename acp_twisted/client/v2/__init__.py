@@ -1,0 +1,3 @@
+"""
+Clients of protocol version 2, and of both versions.
+"""
