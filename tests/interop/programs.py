@@ -49,7 +49,7 @@ class Outcome:
         """
         Its output as one JSON object per line.
         """
-        return [json.loads(line) for line in self.stdout.splitlines() if line.strip()]
+        return [json.loads(line) for line in self.stdout.split("\n") if line.strip()]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """
