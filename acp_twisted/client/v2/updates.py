@@ -1,0 +1,93 @@
+"""
+Updates on their way to somebody who reads them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from twisted.internet.defer import Deferred
+
+from acp_twisted.client.kept import Kept
+from acp_twisted.errors import LimitExceeded
+from acp_twisted.limits import Limits
+from acp_twisted.schema import v2
+
+
+class UpdateQueue:
+    """
+    What a prompt brought, for one reader.
+
+    @ivar ended: whether nothing more comes.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._kept: Kept[v2.SessionUpdate] = Kept(
+            "updates of a prompt", limits.max_turn_updates, limits.max_queued_bytes
+        )
+        self._missed = 0
+        self._read = False
+        self._arrival: Deferred[None] | None = None
+        self._room: Deferred[object] | None = None
+        self.ended = False
+
+    async def read(self) -> AsyncIterator[v2.SessionUpdate]:
+        """
+        The updates in order, until the end.  The agent is slowed down to the reader's pace.
+
+        @raise LimitExceeded: when more than C{Limits.max_turn_updates}, or C{Limits.max_queued_bytes} of them, passed
+            before anybody read.
+        """
+        if self._missed:
+            raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
+        self._read = True
+        try:
+            while True:
+                while self._kept:
+                    update = self._kept.pop()
+                    if self._room is not None and self._kept.half_empty:
+                        self._make_room()
+                    yield update
+                if self.ended:
+                    return
+                self._arrival = Deferred()
+                await self._arrival
+        finally:
+            # A reader that leaves early must not hold up what comes behind the updates.
+            self._read = False
+            self._make_room()
+
+    def put(self, update: v2.SessionUpdate, size: int) -> Deferred[object] | None:
+        """
+        An update came, of C{size} bytes.
+
+        @return: what fires when there is room for another.
+        """
+        self._kept.add(update, size)
+        self._wake()
+        if not self._kept.over:
+            return None
+        if not self._read:
+            # Nobody reads, and somebody may wait for what comes after these: they can't stop the line.
+            self._missed += self._kept.shrink()
+            return None
+        self._room = Deferred()
+        return self._room
+
+    def end(self) -> None:
+        """
+        Nothing more comes.
+        """
+        self.ended = True
+        self._make_room()
+        self._wake()
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)
+
+    def _wake(self) -> None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.called:
+            arrival.callback(None)
