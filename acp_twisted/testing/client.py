@@ -1,0 +1,207 @@
+"""
+A client for the tests of an agent: it answers what the test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from acp_twisted.client.client import AcpClient, AcpClientBuilder
+from acp_twisted.client.connection import ClientConnection
+from acp_twisted.errors import ResourceNotFound
+from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
+from acp_twisted.limits import Limits
+from acp_twisted.schema import v1
+from acp_twisted.testing.half import ScriptedHalf
+from acp_twisted.testing.script import Expectation, Matching, Script, by_text
+
+CANCELLED = v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
+
+
+class PermissionExpectation(Expectation):
+    """
+    A permission request that is to come, and what the user says.  If nothing is said, he picks no option.
+    """
+
+    def __init__(self, script: Script, description: str, matches: Callable[[Any], bool]) -> None:
+        super().__init__("session/request_permission", description, matches)
+        self._script = script
+        self.cancels()
+
+    def selects(self, option: str) -> PermissionExpectation:
+        """
+        Pick an option, by its id, or the first of a kind.
+
+        @param option: an id such as C{"yes"}, or a kind such as C{"allow_once"}.
+        """
+
+        def select(request: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            for offered in request.options:
+                if option in (offered.option_id, offered.kind):
+                    outcome = v1.SelectedPermissionOutcome(option_id=offered.option_id)
+                    return v1.RequestPermissionResponse(outcome=outcome)
+            offers = ", ".join(f"{each.option_id} ({each.kind})" for each in request.options) or "nothing"
+            raise self._script.fault(f"expected the option {option!r} to be offered; what was offered is {offers}")
+
+        return self.answers(select)
+
+    def cancels(self) -> PermissionExpectation:
+        """
+        Pick none.
+        """
+        return self.answers(CANCELLED)
+
+
+@implementer(IMessageReceiverFactory)
+class ScriptedClient(ScriptedHalf):
+    """
+    A client whose answers are scripted.  It goes wherever an L{AcpClient} goes.
+
+    A request that is not expected is answered -32603, with the words of what was expected and what came.
+
+    @ivar files: what is in its files, by path, when it has any.
+    @ivar updates: the updates that came.
+    @ivar permissions: the permission requests that came.
+    @ivar reads: the files that were read, by the requests.
+    @ivar writes: those that were written.
+    @ivar connections: the connections that it has made.
+    """
+
+    def __init__(
+        self,
+        configure: Callable[[AcpClientBuilder], object] | None = None,
+        *,
+        files: Mapping[str, str] | None = None,
+        permission: str | None = None,
+    ) -> None:
+        """
+        @param configure: does more with the builder: handlers, capabilities, timeouts.
+        @param files: let files be read and written, and begin with these; what is not among them can't be read.
+        @param permission: the option that is picked where no expectation says otherwise, by its id or its kind.
+        """
+        super().__init__("the client", configure)
+        self.files = dict(files or {})
+        self.updates: list[v1.SessionNotification] = []
+        self.permissions: list[v1.RequestPermissionRequest] = []
+        self.reads: list[v1.ReadTextFileRequest] = []
+        self.writes: list[v1.WriteTextFileRequest] = []
+        self.connections: list[ClientConnection] = []
+        self._client: AcpClient | None = None
+        self._kinds["session/request_permission"] = v1.RequestPermissionRequest
+        if files is not None:
+            self.allow(v1.ReadTextFileRequest).answers(self._read)
+            self.allow(v1.WriteTextFileRequest).answers(self._write)
+        if permission is not None:
+            self.allow_permission().selects(permission)
+
+    def expect_permission(self, matching: Matching = None) -> PermissionExpectation:
+        """
+        Expect a permission request, behind those that are expected already.
+
+        @param matching: the title of its tool call, an expression that is found in it, or a function of the request.
+        """
+        return self.script.add(self._permission(matching), allowed=False)
+
+    def allow_permission(self, matching: Matching = None) -> PermissionExpectation:
+        """
+        Let a permission request come any number of times, or never.  What is expected is looked at first.
+        """
+        return self.script.add(self._permission(matching), allowed=True)
+
+    def _permission(self, matching: Matching) -> PermissionExpectation:
+        words, matches = by_text(matching, lambda request: request.tool_call.title or "")
+        return PermissionExpectation(self.script, f"a permission request{words}", matches)
+
+    def expect_read(self, path: str, content: str) -> Expectation:
+        """
+        Expect a file to be read, which holds C{content}.
+        """
+        return self.expect(v1.ReadTextFileRequest, path=path).answers(v1.ReadTextFileResponse(content=content))
+
+    def expect_write(self, path: str, content: str) -> Expectation:
+        """
+        Expect a file to be written, with exactly C{content}.
+        """
+        return self.expect(v1.WriteTextFileRequest, path=path, content=content).answers(v1.WriteTextFileResponse())
+
+    @property
+    def said(self) -> str:
+        """
+        The texts of all the agent's message chunks so far, put together.
+        """
+        chunks = [each.update for each in self.updates if isinstance(each.update, v1.AgentMessageChunk)]
+        return "".join(each.content.text for each in chunks if isinstance(each.content, v1.TextContent))
+
+    def when_updated(self, count: int = 1) -> Deferred[None]:
+        """
+        Fires when so many updates have come.
+        """
+        return self._when(self.updates, count)
+
+    # ---- being a client
+
+    @property
+    def client(self) -> AcpClient:
+        """
+        The client itself, built when it is first asked for.
+        """
+        if self._client is None:
+            builder = AcpClient.builder()
+            self._install(builder)
+            builder.session_update_handler(lambda update: self._note(self.updates, update))
+            self._client = builder.build()
+        return self._client
+
+    @property
+    def limits(self) -> Limits:
+        """
+        See L{IMessageReceiverFactory}.
+        """
+        return self.client.limits
+
+    def build_receiver(self, clock: IReactorTime) -> IMessageReceiver:
+        """
+        See L{IMessageReceiverFactory}.
+        """
+        return self.connection(clock).peer
+
+    def connection(self, clock: IReactorTime) -> ClientConnection:
+        """
+        The client's side of a new connection.
+        """
+        connection = self.client.connection(clock)
+        self.connections.append(connection)
+        return connection
+
+    def _playing(self, method: str) -> Callable[[Any, Any], Any]:
+        play = super()._playing(method)
+        noting: dict[str, list[Any]] = {
+            "session/request_permission": self.permissions,
+            "fs/read_text_file": self.reads,
+            "fs/write_text_file": self.writes,
+        }
+        seen = noting.get(method)
+
+        def noted(request: Any, subject: Any) -> Any:
+            if seen is not None:
+                self._note(seen, request)
+            return play(request, subject)
+
+        return noted
+
+    def _read(self, request: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
+        if request.path not in self.files:
+            raise ResourceNotFound(data={"path": request.path})
+        lines = self.files[request.path].splitlines(keepends=True)
+        first = max((request.line or 1) - 1, 0)
+        last = None if request.limit is None else first + request.limit
+        return v1.ReadTextFileResponse(content="".join(lines[first:last]))
+
+    def _write(self, request: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
+        self.files[request.path] = request.content
+        return v1.WriteTextFileResponse()

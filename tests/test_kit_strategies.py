@@ -1,0 +1,98 @@
+"""
+The strategies of the test kit make every type of the protocol, and all that it may hold.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from acp_twisted.schema import v1
+from acp_twisted.schema.converter import structure
+from acp_twisted.schema.values import UNSET, Model, UnknownVariant
+from acp_twisted.testing import strategies
+
+QUICK = settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+FINDING = settings(deadline=None, max_examples=2000, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+TYPES = strategies.types()
+SLICES = [TYPES[start::8] for start in range(8)]
+
+
+def again(value: object, kind: object) -> Any:
+    """A value once it was written to JSON text and read."""
+    return structure(json.loads(json.dumps(strategies.written(value, kind))), kind)
+
+
+def check_round_trip(kind: object) -> None:
+    """Hold every value of a type to reading as it was written."""
+
+    @QUICK
+    @given(strategies.of(kind))
+    def check(value: Any) -> None:
+        assert again(value, kind) == value
+
+    check()
+
+
+@pytest.mark.parametrize("kinds", SLICES, ids=lambda kinds: kinds[0].__name__)
+def test_every_class_reads_as_it_was_written(kinds: list[type[Model]]) -> None:
+    """Design rule 10: nothing of what a class can hold is lost or changed on the wire."""
+    for kind in kinds:
+        check_round_trip(kind)
+
+
+@pytest.mark.parametrize("name", sorted(v1.UNIONS))
+def test_every_union_reads_as_it_was_written(name: str) -> None:
+    """Design rule 10, unknown variants among them."""
+    check_round_trip(getattr(v1, name))
+
+
+def test_the_types_are_all_there() -> None:
+    """Each class of the schema, the unstable ones too."""
+    names = {kind.__name__ for kind in TYPES}
+    assert {"PromptRequest", "SessionNotification", "ForkSessionRequest", "ElicitationFormMode"} <= names
+    assert len(names) > 150
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        (v1.PromptResponse, lambda value: value.stop_reason == "max_tokens"),
+        (v1.PromptResponse, lambda value: value.stop_reason not in ("end_turn", "cancelled", "refusal")),
+        (v1.PromptResponse, lambda value: bool(value.meta)),
+        (v1.SessionNotification, lambda value: isinstance(value.update, UnknownVariant)),
+        (v1.SessionNotification, lambda value: isinstance(value.update, v1.ToolCall) and bool(value.update.content)),
+        (v1.SessionInfoUpdate, lambda value: value.title is None),
+        (v1.SessionInfoUpdate, lambda value: value.title is UNSET),
+        (v1.CreateElicitationRequest, lambda value: isinstance(value, v1.ElicitationUrlMode)),
+        (v1.CreateElicitationRequest, lambda value: type(value) is v1.CreateElicitationRequest),
+        (v1.SetSessionConfigOptionRequest, lambda value: value.value is True),
+    ],
+)
+def test_what_may_come(kind: Any, wanted: Any) -> None:
+    """Known and unknown values of open enums, unknown variants, C{_meta}, null as well as unset."""
+    assert wanted(find(strategies.of(kind), wanted, settings=FINDING))
+
+
+@QUICK
+@given(strategies.json_of(v1.PromptRequest), strategies.json_of(v1.SessionUpdate))
+def test_the_json_of_a_type(prompt: Any, update: Any) -> None:
+    """As it is written, a union's with what tells its variants apart."""
+    assert isinstance(structure(prompt, v1.PromptRequest), v1.PromptRequest)
+    assert isinstance(update["sessionUpdate"], str)
+
+
+def test_anything_else_is_refused() -> None:
+    """A class of one's own, or a string."""
+    for kind in (int, "PromptRequest", Model):
+        with pytest.raises(TypeError, match="no type of the protocol"):
+            strategies.of(kind)
+
+
+def test_a_strategy_is_one_of_hypothesis() -> None:
+    """To be combined with others."""
+    assert isinstance(strategies.of(v1.PromptRequest), st.SearchStrategy)
