@@ -2,13 +2,17 @@
 """
 An agent on the official Python SDK, for our client to drive.
 
-The first word of a prompt says what the turn does.  Runs in that SDK's own environment.
+The first word of a prompt says what the turn does.  Runs in that SDK's own environment.  It speaks over its standard
+streams; with C{--serve} over HTTP (1.1 and 2) and WebSocket, on a port that it prints, and with C{--serve-uvicorn} over
+HTTP/1.1 and WebSocket.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import sys
 
 import acp
 from acp import schema
@@ -100,4 +104,28 @@ class Agent(acp.Agent):
         raise acp.RequestError(-32055, "asked to fail", {"asked": True})
 
 
-asyncio.run(acp.run_agent(Agent()))
+async def serve(uvicorn: bool) -> None:
+    """On a server of ASGI applications."""
+    from acp.http.asgi import create_asgi_app
+
+    app = create_asgi_app(lambda conn: Agent())
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(json.dumps({"port": listening.getsockname()[1]}), flush=True)
+    if uvicorn:
+        from uvicorn import Config, Server
+
+        await Server(Config(app, lifespan="on", log_level="error")).serve([listening])
+    else:
+        from hypercorn.asyncio import serve as run
+        from hypercorn.config import Config
+
+        config = Config()
+        config.bind = [f"fd://{listening.fileno()}"]
+        config.graceful_timeout = 0.1
+        await run(app, config)
+
+
+if len(sys.argv) > 1:
+    asyncio.run(serve(sys.argv[1] == "--serve-uvicorn"))
+else:
+    asyncio.run(acp.run_agent(Agent()))

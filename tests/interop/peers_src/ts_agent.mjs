@@ -1,6 +1,8 @@
 // An agent on the TypeScript SDK, for our client to drive.
 //
-//     node ts_agent.mjs SDK_FOLDER
+//     node ts_agent.mjs SDK_FOLDER [--serve]
+//
+// It speaks over its standard streams; with --serve over HTTP and WebSocket, on a port that it prints.
 //
 // The first word of a prompt says what the turn does; see `directives` below.
 
@@ -161,4 +163,9 @@ const app = acp
   })
   .onNotification(toAgent.session.cancel, (ctx) => turns.get(ctx.params.sessionId)?.cancelled.abort());
 
-await app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin))).closed;
+if (process.argv[3] === "--serve") {
+  const { serve } = await import("./ts_serve.mjs");
+  await serve(app, process.argv[2]);
+} else {
+  await app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin))).closed;
+}
