@@ -111,17 +111,6 @@ class IMessageReceiverFactory(Interface):
         """
 
 
-class IIdentifyingReceiverFactory(IMessageReceiverFactory):
-    """
-    A receiver factory that wants to know who is at the other end, where the transport found that out.
-    """
-
-    def build_identified_receiver(clock: IReactorTime, identity: object) -> IMessageReceiver:
-        """
-        As C{build_receiver}, for a connection of C{identity}: what the authentication made of the peer's credentials.
-        """
-
-
 class ILaneReceiver(IMessageReceiver):
     """
     A receiver whose transport can have room for some of its sessions and not for others.

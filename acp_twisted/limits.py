@@ -40,8 +40,24 @@ class Limits:
     @ivar drain_timeout: how long received requests may take once the peer has closed its half.
     @ivar exit_grace: how long an agent may take to exit after its input was closed.
     @ivar terminate_grace: how long after SIGTERM, before SIGKILL.
-    @ivar ping_interval: how often a peer on a WebSocket is asked for a sign of life; 0 is never.
+    @ivar ping_interval: how often a peer on a WebSocket is asked for a sign of life, and a comment is sent on an event
+        stream; 0 is never.
     @ivar pong_timeout: how long a peer that was asked may give none before the connection is cut.
+    @ivar max_request_bytes: one message to a server over HTTP or a WebSocket; a longer one is answered with status 413,
+        or ends the WebSocket with code 1009.
+    @ivar max_kept_bytes: output of one HTTP connection that its clients have not taken, at which it is ended.
+    @ivar max_kept_events: messages that wait on one event stream, above which the session's handlers are asked to wait.
+    @ivar max_provisional_streams: event streams of one HTTP connection for sessions that it does not know (yet); one
+        more is answered with status 429.
+    @ivar initialize_timeout: how long a client has for its first message on a WebSocket (then code 1008), and an agent
+        for its answer to C{initialize} over HTTP (then status 500).
+    @ivar idle_timeout: how long a connection to a server may carry no message, and no request be in work, before it is
+        ended (code 1001).
+    @ivar absence_timeout: how long an HTTP connection may have no open event stream, and nothing be posted to it, before
+        it is ended.
+    @ivar max_connections: connections of one server; one more is answered with status 503.
+    @ivar max_connections_per_address: the same from one address, or from one /64 of IPv6; one more is answered with
+        status 429.
     """
 
     max_message_bytes: int = field(default=64 * MiB, validator=_positive)
@@ -65,3 +81,12 @@ class Limits:
     terminate_grace: float = field(default=5.0, validator=_positive)
     ping_interval: float = field(default=15.0, validator=validators.ge(0))
     pong_timeout: float = field(default=30.0, validator=_positive)
+    max_request_bytes: int = field(default=16 * MiB, validator=_positive)
+    max_kept_bytes: int = field(default=64 * MiB, validator=_positive)
+    max_kept_events: int = field(default=1024, validator=_positive)
+    max_provisional_streams: int = field(default=64, validator=_positive)
+    initialize_timeout: float = field(default=30.0, validator=_positive)
+    idle_timeout: float = field(default=1800.0, validator=_positive)
+    absence_timeout: float = field(default=60.0, validator=_positive)
+    max_connections: int = field(default=10_000, validator=_positive)
+    max_connections_per_address: int = field(default=1024, validator=_positive)

@@ -194,6 +194,13 @@ class Peer:
         return self._outgoing.closed is None
 
     @property
+    def identity(self) -> object:
+        """
+        Who is at the other end, where the transport has found that out; else L{None}.
+        """
+        return getattr(self._transport, "identity", None)
+
+    @property
     def pending_requests(self) -> int:
         """
         How many requests of ours are unanswered.

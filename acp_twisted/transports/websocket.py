@@ -56,6 +56,7 @@ class WebSocketTransport:
 
     @ivar receiver: what the messages go to; it may be exchanged at any time.
     @ivar closing_code: what L{close} tells the peer; a server that stops sets 1001 here first.
+    @ivar identity: who the peer is, where somebody has found that out.
     @ivar used: set by each message that comes or goes, for whoever looks for idle connections and clears it.
     @ivar peer_code: the code that the peer closed with; L{None} before, and 1005 when it gave none.
     @ivar peer_reason: the peer's words for it.
@@ -81,6 +82,7 @@ class WebSocketTransport:
         """
         self.receiver = receiver
         self.closing_code: int = CloseCode.NORMAL
+        self.identity: object = None
         self.used = False
         self.peer_code: int | None = None
         self.peer_reason = ""

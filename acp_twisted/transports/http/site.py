@@ -1,0 +1,146 @@
+"""
+A twisted.web site with nothing but an agent on it, that keeps its bounds before a request is read whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.web.http import HTTPChannel
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
+
+from acp_twisted.transports.http.resource import AcpResource
+from acp_twisted.transports.http.sse import abort_exchange
+
+_log = Logger()
+
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 26\r\n\r\nthe message is too large.\n"
+)
+LINGER_SECONDS: Final = 2.0
+"""How long what a client goes on sending is thrown away, so that it reads why."""
+
+
+class BoundedRequest(Request):
+    """
+    A request whose body is not kept beyond a limit.
+
+    Put it into a site of your own as C{requestFactory} to have the limit there; without it, a body is read whole, to
+    disk when it is large, before L{AcpResource} refuses it.
+
+    @cvar max_body_bytes: the limit.
+    @ivar too_large: whether the body is beyond it.
+    """
+
+    max_body_bytes = 16 * 1024 * 1024
+    too_large = False
+
+    @classmethod
+    def limited_to(cls, size: int) -> type[BoundedRequest]:
+        """
+        The class with a limit of C{size} bytes.
+        """
+        return type(cls.__name__, (cls,), {"max_body_bytes": size})
+
+    def gotLength(self, length: int | None) -> None:
+        """
+        The size of the body, where the client says so beforehand.
+        """
+        Request.gotLength(self, 0 if length is not None and length > self.max_body_bytes else length)
+        self._received = 0
+        if length is not None and length > self.max_body_bytes:
+            self.too_large = True
+            if isinstance(self.channel, HTTPChannel):
+                self._refuse_now(self.channel)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """
+        A part of the body.
+        """
+        self._received += len(data)
+        if self._received <= self.max_body_bytes:
+            Request.handleContentChunk(self, data)
+            return
+        self.too_large = True
+        if self._received > 2 * self.max_body_bytes:
+            abort_exchange(self)
+
+    def _refuse_now(self, channel: Any) -> None:
+        """
+        Answer before the body comes, and end the connection: what would follow the headers is no request.
+        """
+        transport = channel.transport
+        transport.write(_TOO_LARGE)
+        channel.dataReceived = channel.rawDataReceived = channel.lineReceived = _throw_away
+        channel.setRawMode()
+        channel.setTimeout(None)
+        timer = channel.factory.clock.callLater(LINGER_SECONDS, transport.abortConnection)
+        lost = channel.connectionLost
+
+        def gone(reason: Any) -> None:
+            if timer.active():
+                timer.cancel()
+            lost(reason)
+
+        channel.connectionLost = gone
+
+
+def _throw_away(*_: object) -> None:
+    return None
+
+
+class AcpSite(Site):
+    """
+    Serves an agent at one path.  It writes no access log: a URL or a header may hold what is nobody's business.
+
+    @ivar agent_resource: the L{AcpResource}.
+    @ivar clock: runs its timers.
+    """
+
+    noisy = False
+
+    def __init__(self, resource: AcpResource, path: str, reactor: Any, max_body_bytes: int) -> None:
+        """
+        @param path: where the agent is, such as C{/acp}; C{/} is the root.
+        @param max_body_bytes: of a POST; more is answered with 413.
+        @raise ValueError: when C{path} is no absolute path.
+        """
+        Site.__init__(
+            self, place(resource, path), requestFactory=BoundedRequest.limited_to(max_body_bytes), reactor=reactor
+        )
+        self.clock: IReactorTime = reactor
+        self.agent_resource = resource
+
+    def log(self, request: Any) -> None:
+        """
+        What is known of a request without looking into it.
+        """
+        _log.debug("{method} answered {code}", method=request.method, code=request.code)
+
+    def close_all(self) -> Deferred[None]:
+        """
+        See L{AcpResource.close_all}.
+        """
+        return self.agent_resource.close_all()
+
+
+def place(resource: Resource, path: str) -> Resource:
+    """
+    A tree of resources with C{resource} at C{path}.
+
+    @raise ValueError: when that is no absolute path.
+    """
+    if not path.startswith("/") or "?" in path or "#" in path or "//" in path:
+        raise ValueError(f"{path!r} is no absolute path")
+    parts = [part.encode("ascii") for part in path.split("/") if part]
+    root: Resource = resource
+    for part in reversed(parts):
+        parent = Resource()
+        parent.putChild(part, root)
+        root = parent
+    return root
