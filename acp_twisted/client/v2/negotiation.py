@@ -70,8 +70,8 @@ class Negotiation:
         Agree on the protocol's version and say what this client can do.
 
         @return: the connection, of version 1 or 2.  It fails with L{AcpVersionError}, and the link is closed, when
-            there is no version that both speak; with L{AgentStartError<acp_twisted.errors.AgentStartError>} when the agent's
-            program ends instead of answering.
+            there is no version that both speak; with L{AgentStartError<acp_twisted.errors.AgentStartError>} when the
+            agent's program ends instead of answering.
         """
         return Deferred.fromCoroutine(self._agree(meta, timeout))
 

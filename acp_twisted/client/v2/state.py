@@ -32,7 +32,7 @@ from acp_twisted.client.v2.picture import (
     patched,
 )
 from acp_twisted.schema import v2
-from acp_twisted.schema.values import UNSET
+from acp_twisted.schema.values import UNSET, UnknownVariant
 
 _log = Logger()
 
@@ -396,7 +396,7 @@ class SessionState(SessionFollower):
 
     def _plan_told(self, update: v2.PlanUpdate) -> None:
         plan = update.plan
-        plan_id = plan.raw.get("planId") if isinstance(plan, v2.UnknownVariant) else plan.plan_id
+        plan_id = plan.raw.get("planId") if isinstance(plan, UnknownVariant) else plan.plan_id
         if isinstance(plan_id, str):
             self._plans[plan_id] = plan
         else:
