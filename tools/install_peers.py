@@ -144,6 +144,13 @@ ENVIRONMENTS = (
         source="rust_peer",
     ),
     Environment(
+        "rust-chain",
+        "cargo",
+        ("agent-client-protocol@5.2.0", "agent-client-protocol-conductor@5.0.0"),
+        {"rust-chain": ("{here}/bin/rust-chain",)},
+        source="rust_chain",
+    ),
+    Environment(
         "java",
         "maven",
         ("com.agentclientprotocol:acp-core:0.14.0",),

@@ -1,0 +1,3 @@
+"""
+Proxies between clients and agents, and the conductor that runs chains of them.
+"""
