@@ -1,5 +1,5 @@
 """
-What every test is held to, and the small helpers for looking at a Deferred.
+What every test is held to.
 
 A test fails when something was logged as a failure and not expected, when a Deferred's error was never looked at, or
 when it leaves something in the reactor.  An async test is ended from inside the reactor when it takes too long, for
@@ -11,15 +11,14 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import pytest_twisted
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 TEST_SECONDS = 30.0
@@ -124,71 +123,3 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
     vars(timed)["_pytest_twisted_mark"] = None
     del vars(timed)["__wrapped__"]
     pyfuncitem.obj = timed
-
-
-class Success(Protocol):
-    """
-    The C{success} fixture.
-    """
-
-    def __call__(self, deferred: Deferred[Any]) -> Any:
-        """
-        The result that C{deferred} has now.
-        """
-
-
-def _outcome(deferred: Deferred[Any]) -> list[Any]:
-    seen: list[Any] = []
-
-    def see(result: Any) -> Any:
-        seen.append(result)
-        return None if isinstance(result, Failure) else result
-
-    deferred.addBoth(see)
-    return seen
-
-
-@pytest.fixture
-def success() -> Success:
-    """
-    Takes the result of a Deferred that has one now.
-    """
-
-    def success_of(deferred: Deferred[Any]) -> Any:
-        seen = _outcome(deferred)
-        assert seen, "the Deferred has not fired"
-        if isinstance(seen[0], Failure):
-            seen[0].raiseException()
-        return seen[0]
-
-    return success_of
-
-
-@pytest.fixture
-def failure() -> Callable[..., BaseException]:
-    """
-    Takes the exception of a Deferred that has failed, with one of the given classes.
-    """
-
-    def failure_of(deferred: Deferred[Any], *kinds: type[BaseException]) -> BaseException:
-        seen = _outcome(deferred)
-        assert seen, "the Deferred has not fired"
-        assert isinstance(seen[0], Failure), f"it succeeded with {seen[0]!r}"
-        error = seen[0].value
-        assert isinstance(error, BaseException)
-        assert isinstance(error, kinds or BaseException), f"it failed with {error!r}"
-        return error
-
-    return failure_of
-
-
-@pytest.fixture
-def no_result() -> Callable[[Deferred[Any]], None]:
-    """
-    Holds a Deferred to not having fired yet.
-    """
-
-    def no_result_of(deferred: Deferred[Any]) -> None:
-        assert not deferred.called, "the Deferred has fired"
-
-    return no_result_of

@@ -21,6 +21,7 @@ from zope.interface.verify import verifyObject
 from acp_twisted.errors import AcpConnectionError, AgentStartError
 from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.limits import Limits
+from acp_twisted.testing import no_result, success_result
 from acp_twisted.transports.command import SAFE_VARIABLES, AgentCommand
 from acp_twisted.transports.process import DRAIN_SECONDS, ProcessTransport
 from acp_twisted.transports.process_group import ProcessGroup
@@ -328,7 +329,7 @@ def test_abort() -> None:
 # the close ladder
 
 
-def test_close_politely(success: Any) -> None:
+def test_close_politely() -> None:
     """
     A close flushes, ends the agent's input, and waits; an agent that goes by itself gets no signal.
     """
@@ -348,7 +349,7 @@ def test_close_politely(success: Any) -> None:
     agent.exit()
     assert agent.events == [("lost", "the connection was closed")]
     assert agent.group.signals == []
-    success(agent.transport.when_gone())
+    success_result(agent.transport.when_gone())
     assert agent.clock.getDelayedCalls() == []
 
 
@@ -423,7 +424,7 @@ def test_close_leaves_no_group_behind() -> None:
     assert agent.clock.getDelayedCalls() == []
 
 
-def test_exit_leaves_no_group_behind(success: Any, no_result: Any) -> None:
+def test_exit_leaves_no_group_behind() -> None:
     """
     An agent that ends by itself is reported at once, and what it left behind is ended after it.
     """
@@ -435,7 +436,7 @@ def test_exit_leaves_no_group_behind(success: Any, no_result: Any) -> None:
     assert [number for _, number in agent.group.signals] == [signal.SIGTERM]
     agent.group.alive = False
     pump(agent.clock, 0.1)
-    success(gone)
+    success_result(gone)
     assert agent.clock.getDelayedCalls() == []
 
 
@@ -473,7 +474,7 @@ def test_unreported_exit_is_asked_for() -> None:
     agent.exit()
 
 
-def test_kill(success: Any) -> None:
+def test_kill() -> None:
     """
     A kill goes to the whole group at once, as when the reactor stops.
     """
@@ -482,7 +483,7 @@ def test_kill(success: Any) -> None:
     agent.transport.kill()
     assert [number for _, number in agent.group.signals] == [signal.SIGKILL]
     agent.exit(KILLED)
-    success(agent.transport.when_gone())
+    success_result(agent.transport.when_gone())
 
 
 def test_group_that_is_not_there_yet() -> None:

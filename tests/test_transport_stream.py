@@ -21,6 +21,7 @@ from zope.interface.verify import verifyObject
 from acp_twisted.errors import AcpConnectionError, LimitExceeded
 from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.limits import Limits
+from acp_twisted.testing import failure_of, no_result, success_result
 from acp_twisted.transports.stream import MessageProtocol, ServerFactory, connect
 
 DONE = Failure(ConnectionDone())
@@ -414,7 +415,7 @@ def test_server_keeps_live_connections() -> None:
     assert server.receivers.receivers[1].names == ["made"]
 
 
-def test_close_all(success: Any, no_result: Any) -> None:
+def test_close_all() -> None:
     """
     Every receiver is asked once to shut down, new connections are refused, and it fires when the last one is gone.
     """
@@ -425,13 +426,13 @@ def test_close_all(success: Any, no_result: Any) -> None:
     server.protocols[0].connectionLost(DONE)
     no_result(closing)
     server.protocols[1].connectionLost(DONE)
-    success(closing)
-    success(again)
+    success_result(closing)
+    success_result(again)
     assert server.clock.getDelayedCalls() == []
-    success(server.factory.close_all())
+    success_result(server.factory.close_all())
 
 
-def test_close_all_is_bounded(success: Any) -> None:
+def test_close_all_is_bounded() -> None:
     """
     A connection that does not end in drain_timeout seconds is aborted.
     """
@@ -441,10 +442,10 @@ def test_close_all_is_bounded(success: Any) -> None:
     server.clock.advance(7.0)
     assert server.protocols[0].transport.aborted  # type: ignore[union-attr]
     server.protocols[0].connectionLost(DONE)
-    success(closing)
+    success_result(closing)
 
 
-def test_close_all_contains_failures(success: Any, logged_errors: Any) -> None:
+def test_close_all_contains_failures(logged_errors: Any) -> None:
     """
     A receiver that fails to shut down is logged, and the others are asked all the same.
     """
@@ -456,7 +457,7 @@ def test_close_all_contains_failures(success: Any, logged_errors: Any) -> None:
     logged_errors.clear()
     for protocol in server.protocols:
         protocol.connectionLost(DONE)
-    success(closing)
+    success_result(closing)
 
 
 def test_server_starts_again() -> None:
@@ -490,7 +491,7 @@ class Endpoint:
 verifyObject(IStreamClientEndpoint, Endpoint())
 
 
-def test_connect(success: Any) -> None:
+def test_connect() -> None:
     """
     The connection is made on the endpoint, and the caller gets our protocol even if the endpoint wraps it.
     """
@@ -499,29 +500,29 @@ def test_connect(success: Any) -> None:
     protocol = endpoint.factory.buildProtocol(None)
     protocol.makeConnection(SocketTransport())
     endpoint.result.callback(object())
-    assert success(connecting) is protocol
+    assert success_result(connecting) is protocol
     assert receiver.names == ["made"]
 
 
-def test_connect_refused(failure: Any) -> None:
+def test_connect_refused() -> None:
     """
     What keeps a connection from being made is an AcpConnectionError, at once, with the reason.
     """
     endpoint, receiver = Endpoint(), RecordingReceiver()
     connecting = connect(endpoint, receiver, Limits(), Clock())
     endpoint.result.errback(ConnectionRefusedError("nobody there"))
-    error = failure(connecting, AcpConnectionError)
+    error = failure_of(connecting, AcpConnectionError)
     assert "nobody there" in str(error)
     assert error.reason.check(ConnectionRefusedError)
     assert receiver.events == []
 
 
-def test_connect_cancelled(failure: Any) -> None:
+def test_connect_cancelled() -> None:
     """
     Cancelling gives the attempt up.
     """
     endpoint = Endpoint()
     connecting = connect(endpoint, RecordingReceiver(), Limits(), Clock())
     connecting.cancel()
-    failure(connecting, CancelledError)
+    failure_of(connecting, CancelledError)
     assert endpoint.result.called

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable
 from inspect import iscoroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.task import Clock
@@ -23,8 +23,11 @@ from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
 from acp_twisted.limits import Limits
+from acp_twisted.testing import failure_of as failure
+from acp_twisted.testing import no_result
+from acp_twisted.testing import success_result as success
 
-_E = TypeVar("_E", bound=BaseException)
+__all__ = ["FunctionRouter", "RecordingTransport", "Wire", "deferred", "failure", "no_result", "success"]
 
 RequestHandler = Callable[[IncomingRequest], object]
 NotificationHandler = Callable[[Notification], "Deferred[Any] | None"]
@@ -236,43 +239,3 @@ def deferred(function: Callable[[], Any]) -> Deferred[Any]:
     """
     result = function()
     return Deferred.fromCoroutine(result) if iscoroutine(result) else maybeDeferred(lambda: result)
-
-
-def _outcome(waiting: Deferred[Any]) -> list[Any]:
-    seen: list[Any] = []
-
-    def look(result: Any) -> Any:
-        seen.append(result)
-        return result
-
-    waiting.addBoth(look)
-    return seen
-
-
-def success(waiting: Deferred[Any]) -> Any:
-    """
-    The result of a Deferred that has fired.
-    """
-    seen = _outcome(waiting)
-    assert seen, "it has not fired"
-    assert not isinstance(seen[0], Failure), seen[0]
-    return seen[0]
-
-
-def failure(waiting: Deferred[Any], kind: type[_E]) -> _E:
-    """
-    The error of a Deferred that has failed; it is then dealt with.
-    """
-    seen = _outcome(waiting)
-    assert seen, "it has not fired"
-    waiting.addErrback(lambda _: None)
-    assert isinstance(seen[0], Failure), seen[0]
-    assert isinstance(seen[0].value, kind), seen[0]
-    return seen[0].value
-
-
-def no_result(waiting: Deferred[Any]) -> None:
-    """
-    A Deferred that has not fired.
-    """
-    assert not _outcome(waiting), "it has fired"
