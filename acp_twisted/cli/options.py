@@ -120,7 +120,11 @@ def _parsers() -> tuple[ArgumentParser, ArgumentParser]:
         allow_abbrev=False,
     )
     prompt.add_argument("text", metavar="TEXT", help="the prompt")
-    prompt.add_argument("--connect", metavar="ENDPOINT", help="a Twisted client endpoint, such as tcp:localhost:8123")
+    prompt.add_argument(
+        "--connect",
+        metavar="ENDPOINT",
+        help="a Twisted client endpoint, such as tcp:localhost:8123, or a URL: https://host/acp, wss://host/acp",
+    )
     prompt.add_argument("--cwd", metavar="DIR", default=".", help="the session's directory (the current one)")
     when = prompt.add_mutually_exclusive_group()
     when.add_argument("--cancel-after", metavar="S", type=_seconds, help="cancel the turn after S seconds")
@@ -165,6 +169,14 @@ def _endpoint_problem(description: str) -> str | None:
     """
     What is wrong with an endpoint, if anything.
     """
+    if "://" in description:
+        from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415 - not everybody's agent is remote
+
+        try:
+            AgentUrl(url=description)
+        except ValueError as error:
+            return str(error)
+        return None
     from twisted.internet import endpoints, reactor  # noqa: PLC0415 - a program chooses its reactor when it runs
 
     try:

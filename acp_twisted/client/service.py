@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from acp_twisted.client.client import AcpClient, Where
 from acp_twisted.client.connection import ClientConnection
+from acp_twisted.interfaces import IMessageEndpoint
 from acp_twisted.transports.process import AgentCommand
 
 _log = Logger()
@@ -45,17 +46,19 @@ class ClientService(Service):
         retry_policy: Callable[[int], float] | None = None,
     ) -> None:
         """
-        @param where: an endpoint, as an object or as users type it, or an
+        @param where: an endpoint, as an object or as users type it, a URL or an
+            L{AgentUrl<acp_twisted.transports.url.AgentUrl>}, or an
             L{AgentCommand<acp_twisted.transports.process.AgentCommand>}.
         @param reactor: connects, starts programs, and runs the timers.
         @param prepare: called with each initialized connection before it is handed out, to authenticate say; a
             Deferred or coroutine that it returns is waited for.  When it fails, so has the attempt.
         @param retry_policy: seconds until the next attempt, from the number of failures in a row; by default
             L{backoffPolicy<twisted.application.internet.backoffPolicy>}.
-        @raise ValueError: when C{where} is a string that describes no endpoint.
+        @raise ValueError: when C{where} is a string that describes no endpoint and is no URL.
         """
         endpoint = _endpoint(reactor, where) if isinstance(where, str) else where
-        self._name = where.argv[0] if isinstance(where, AgentCommand) else str(where)  # arguments may be secrets
+        # The arguments of a command may be secrets, and so may be what a URL says before its host.
+        self._name = where.argv[0] if isinstance(where, AgentCommand) else _name(where, endpoint)
         self._connect = lambda: client.connect(reactor, endpoint)
         self._clock: IReactorTime = reactor
         self._prepare = prepare
@@ -317,12 +320,23 @@ def _prepared(connection: ClientConnection, prepare: Callable[[ClientConnection]
     return prepared
 
 
-def _endpoint(reactor: Any, where: str) -> IStreamClientEndpoint:
+def _name(where: object, endpoint: object) -> str:
+    """
+    What a log may say of where it is connected to.
+    """
+    return str(endpoint if IMessageEndpoint.providedBy(endpoint) else where)
+
+
+def _endpoint(reactor: Any, where: str) -> IStreamClientEndpoint | IMessageEndpoint:
     """
     An endpoint to connect to.
 
     @raise ValueError: when the string describes none; the message says which.
     """
+    if "://" in where:
+        from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415
+
+        return AgentUrl(url=where)
     try:
         endpoint: IStreamClientEndpoint = clientFromString(reactor, where)
     except Exception as error:
