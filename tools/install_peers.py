@@ -137,6 +137,18 @@ ENVIRONMENTS = (
         {"codex-acp": ("{node}", "{here}/node_modules/@zed-industries/codex-acp/bin/codex-acp.js")},
     ),
     Environment(
+        "mcp",
+        "venv",
+        ("mcp==2.3.0",),
+        {"mcp-python": ("{here}/bin/python",)},
+    ),
+    Environment(
+        "mcp-everything",
+        "npm",
+        ("@modelcontextprotocol/server-everything@2026.8.31",),
+        {"mcp-everything": ("{node}", "{here}/node_modules/@modelcontextprotocol/server-everything/dist/index.js")},
+    ),
+    Environment(
         "rust",
         "cargo",
         ("agent-client-protocol@5.2.0",),
