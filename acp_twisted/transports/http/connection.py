@@ -568,7 +568,8 @@ def respond(request: Any, status: int, body: bytes = b"", content_type: bytes = 
     request.setResponseCode(status)
     if body:
         request.setHeader(b"content-type", content_type)
-    request.setHeader(b"content-length", b"%d" % len(body))
+    if status != 204:
+        request.setHeader(b"content-length", b"%d" % len(body))
     request.setHeader(b"cache-control", b"no-store")
     request.write(body)
     request.finish()

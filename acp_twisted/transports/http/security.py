@@ -45,7 +45,7 @@ class OriginPolicy:
             elif each == "*":
                 self._any = True
             elif each != "none":
-                listed.add(_normal_origin(each))
+                listed.add(_parts(each))
         self._listed = frozenset(listed)
 
     def allows(self, origin: str) -> bool:
@@ -55,14 +55,16 @@ class OriginPolicy:
         if self._any:
             return True
         try:
-            normal = _normal_origin(origin)
+            parts = _parts(origin)
         except ValueError:
             return False
-        return normal in self._listed or (self._loopback and urlsplit(normal).hostname in LOOPBACK)
+        return parts in self._listed or (self._loopback and parts[1] in LOOPBACK)
 
 
-def _normal_origin(origin: str) -> str:
+def _parts(origin: str) -> tuple[str, str, int]:
     """
+    An origin's scheme, host and port.
+
     @raise ValueError: when it is none.
     """
     parts = urlsplit(origin)
@@ -70,8 +72,7 @@ def _normal_origin(origin: str) -> str:
         raise ValueError(f"{origin!r} is no origin: say https://host or https://host:port")
     if parts.username is not None:
         raise ValueError("an origin has no user")
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    return f"{parts.scheme}://[{parts.hostname}]:{port}"
+    return parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def host_is_allowed(request: Any, hosts: Collection[str] | None) -> bool:

@@ -4,12 +4,14 @@ A twisted.web site with nothing but an agent on it, that keeps its bounds before
 
 from __future__ import annotations
 
+from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.web.http import HTTPChannel
+from twisted.web.pages import notFound
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
@@ -22,6 +24,9 @@ _TOO_LARGE: Final = (
     b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Content-Length: 26\r\n\r\nthe message is too large.\n"
 )
+IN_MEMORY: Final = 100_000
+"""How much of a body of unknown length is kept in memory; the rest goes to disk, as Twisted has it with known ones."""
+
 LINGER_SECONDS: Final = 2.0
 """How long what a client goes on sending is thrown away, so that it reads why."""
 
@@ -40,6 +45,10 @@ class BoundedRequest(Request):
     max_body_bytes = 16 * 1024 * 1024
     too_large = False
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        Request.__init__(self, *args, **options)
+        self._parsePOSTFormSubmission = False  # where Twisted has it: nobody wants forms here
+
     @classmethod
     def limited_to(cls, size: int) -> type[BoundedRequest]:
         """
@@ -51,9 +60,12 @@ class BoundedRequest(Request):
         """
         The size of the body, where the client says so beforehand.
         """
-        Request.gotLength(self, 0 if length is not None and length > self.max_body_bytes else length)
+        too_large = length is not None and length > self.max_body_bytes
+        Request.gotLength(self, 0 if too_large else length or 0)
+        if length is None:
+            self.content = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - Twisted closes it
         self._received = 0
-        if length is not None and length > self.max_body_bytes:
+        if too_large:
             self.too_large = True
             if isinstance(self.channel, HTTPChannel):
                 self._refuse_now(self.channel)
@@ -129,6 +141,27 @@ class AcpSite(Site):
         return self.agent_resource.close_all()
 
 
+class _Folder(Resource):
+    """
+    A part of the path, with nothing of its own.
+    """
+
+    def __init__(self) -> None:
+        Resource.__init__(self)
+
+    def getChild(self, path: bytes, request: Any) -> Any:
+        """
+        404.
+        """
+        return notFound()
+
+    def render(self, request: Any) -> Any:
+        """
+        404.
+        """
+        return notFound().render(request)
+
+
 def place(resource: Resource, path: str) -> Resource:
     """
     A tree of resources with C{resource} at C{path}.
@@ -140,7 +173,7 @@ def place(resource: Resource, path: str) -> Resource:
     parts = [part.encode("ascii") for part in path.split("/") if part]
     root: Resource = resource
     for part in reversed(parts):
-        parent = Resource()
+        parent = _Folder()
         parent.putChild(part, root)
         root = parent
     return root
