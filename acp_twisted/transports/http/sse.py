@@ -108,7 +108,9 @@ class EventStream:
         event = frame_event(message)
         self.pushed += 1
         reader = self._reader
-        if reader is not None and not reader.paused and not self._events and len(event) <= SLICE:
+        # Not from inside of a write: the last part of a longer event may not be out yet.
+        free = not (self._events or self._pumping)
+        if reader is not None and not reader.paused and free and len(event) <= SLICE:
             self.written += 1
             reader.write(event)
             return
