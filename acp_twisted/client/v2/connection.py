@@ -368,6 +368,8 @@ class ClientConnection(Connection):
             raise InvalidRequest("The id of a request is a string or an integer")
         if self.initialized is None:
             raise InvalidRequest("initialize comes first", {"method": request.method})
+        if self.vocabulary.get(request.method) is None and not request.method.startswith("_"):
+            raise MethodNotFound(data={"method": request.method})  # there may be a handler, for version 1
         if request.method == "session/request_permission":
             return self._asked_for_permission(request, gate)
         return super().handle_request(request, gate)
