@@ -29,6 +29,13 @@ CLIENTS: dict[str, dict[str, str]] = {
         "enum.plan": DROPS_VALUES,
         "enum.audience": DROPS_VALUES,
     },
+    "rust": {
+        "update.unknown": DROPS_UPDATE,
+        "enum.tool_call": DROPS_VALUES,
+        "enum.plan": DROPS_VALUES,
+        "enum.stop": CLOSED_STOP_REASON,
+        "enum.audience": DROPS_VALUES,
+    },
 }
 """
 By client: step to the reason.
@@ -43,6 +50,12 @@ AGENTS: dict[str, dict[str, str]] = {
         "enum.tool_call": DROPS_VALUES,
         "enum.plan": DROPS_VALUES,
         "enum.stop": CLOSED_STOP_REASON,
+    },
+    "rust": {
+        "enum.tool_call": DROPS_VALUES,
+        "enum.plan": DROPS_VALUES,
+        "enum.stop": CLOSED_STOP_REASON,
+        "enum.audience": DROPS_VALUES,
     },
 }
 """
