@@ -106,13 +106,24 @@ def read_answers(data: bytes) -> Iterator[Answer]:
         yield answer
 
 
+class _Socket(SocketTransport):
+    """
+    A TCP connection whose every way to write is one write.
+    """
+
+    producer: Any = None
+
+    def writeSequence(self, data: Any) -> None:
+        self.write(b"".join(data))
+
+
 class Wire:
     """
     One TCP connection to the server, in a test's hands.
     """
 
     def __init__(self, site: AcpSite, address: IAddress) -> None:
-        self.socket = SocketTransport()
+        self.socket: Any = _Socket()
         self.socket.peerAddr = address
         self.protocol: Any = site.buildProtocol(address)
         self.protocol.makeConnection(self.socket)
@@ -144,6 +155,14 @@ class Wire:
     def events(self) -> list[Any]:
         """The messages of the event stream that is the last answer."""
         return self.answer().events()
+
+    def pause(self) -> None:
+        """The client reads no more for now."""
+        self.socket.producer.pauseProducing()
+
+    def resume(self) -> None:
+        """The client reads on."""
+        self.socket.producer.resumeProducing()
 
     def lose(self) -> None:
         """The connection is gone."""
