@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -36,7 +37,6 @@ class ExchangeTransport:
         self._clock = clock
         self._paused = False
         self._held: list[Callable[[], None]] = []
-        self._ending: IDelayedCall | None = None
 
     # ---- what a carrier does
 
@@ -64,9 +64,11 @@ class ExchangeTransport:
         """
         raise NotImplementedError
 
-    def end_all(self) -> None:
+    def end_all(self) -> Deferred[None] | None:
         """
         End every exchange: the connection is over.
+
+        @return: where there is something to say to the server yet, when that is done; bounded in time.
         """
         raise NotImplementedError
 
@@ -107,9 +109,12 @@ class ExchangeTransport:
             return
         self.closed = True
         self._held.clear()
-        self.end_all()
-        # Later, for the caller may be in the midst of a send.
-        self._ending = self._clock.callLater(0, self.peer.connection_lost, Failure(why))
+        last_words = self.end_all()
+        if last_words is None:
+            # Later, for the caller may be in the midst of a send.
+            self._clock.callLater(0, self.peer.connection_lost, Failure(why))
+        else:
+            last_words.addBoth(lambda _: self.peer.connection_lost(Failure(why)))
 
     def pauseProducing(self) -> None:
         """

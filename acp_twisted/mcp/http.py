@@ -268,7 +268,7 @@ class HttpTransport(ExchangeTransport):
         if sent and not exchange.stateless:
             self._put(_Exchange(message, None, None, {}, False))
 
-    def end_all(self) -> None:
+    def end_all(self) -> Deferred[None] | None:
         """
         See L{ExchangeTransport}.  A session is ended at the server too.
         """
@@ -277,10 +277,11 @@ class HttpTransport(ExchangeTransport):
         for exchange in (*exchanges, self._ordered, self._unasked):
             if exchange is not None:
                 exchange.stop()
-        if self.session_id is not None:
-            gone = self._agent.request(b"DELETE", self._url, self._headers({}, False), None)
-            timer = self._clock.callLater(DELETE_SECONDS, gone.cancel)
-            gone.addCallbacks(self._discard, lambda _: None).addBoth(_stop_timer, timer)
+        if self.session_id is None:
+            return None
+        asked = self._agent.request(b"DELETE", self._url, self._headers({}, False), None)
+        timer = self._clock.callLater(DELETE_SECONDS, asked.cancel)
+        return asked.addCallbacks(self._discard, lambda _: None).addBoth(_stop_timer, timer)
 
     def _put(self, exchange: _Exchange) -> None:
         self._queue.append(exchange)
@@ -332,6 +333,7 @@ class HttpTransport(ExchangeTransport):
         status = response.code
         if status == 404 and self.session_id is not None and exchange.method != "initialize":
             self._discard(response)
+            self.session_id = None
             self._end(AcpConnectionError("the MCP server has ended the session"))
             return
         kind = media_type((response.headers.getRawHeaders("content-type") or [None])[0])

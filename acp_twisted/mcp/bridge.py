@@ -1,0 +1,198 @@
+"""
+MCP over HTTP on this machine's loopback interface, for agents that can't reach servers over ACP.
+
+Who knows the address can't use it without the token, and who has the token but another origin neither: a web page that
+found the port gets nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from secrets import token_urlsafe
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.logger import Logger
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
+
+from acp_twisted.mcp.backend import AcpBackend, McpBackend
+from acp_twisted.mcp.provider import McpProvider
+from acp_twisted.mcp.resource import HttpBounds, McpResource
+from acp_twisted.mcp.routes import AcpLink
+from acp_twisted.mcp.versions import McpCapabilityError
+from acp_twisted.schema import v1
+from acp_twisted.transports.http.security import BearerTokens
+from acp_twisted.transports.http.sse import abort_exchange
+
+_log = Logger()
+
+MAX_CONNECTIONS = 128
+"""How many connections the bridge keeps at once; one more is closed at once."""
+
+
+class _BoundedRequest(Request):
+    """
+    A request whose body is not kept beyond the bound.
+    """
+
+    too_large = False
+    max_body_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        """
+        What the client says of the size beforehand.
+        """
+        self._received = 0
+        if length is not None and length > self.max_body_bytes:
+            self.too_large = True
+            length = 0
+        Request.gotLength(self, length)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """
+        A part of the body.
+        """
+        self._received += len(data)
+        if self._received <= self.max_body_bytes:
+            Request.handleContentChunk(self, data)
+            return
+        self.too_large = True
+        if self._received > 2 * self.max_body_bytes:
+            abort_exchange(self)
+
+
+class _BridgeSite(Site):
+    """
+    Writes no access log, since an address is half of a secret, and bounds its connections.
+    """
+
+    noisy = False
+
+    def __init__(self, root: Resource, reactor: Any, bounds: HttpBounds) -> None:
+        factory = type("BoundedRequest", (_BoundedRequest,), {"max_body_bytes": bounds.max_body_bytes})
+        Site.__init__(self, root, requestFactory=factory, reactor=reactor)
+        self._count = 0
+
+    def log(self, request: Any) -> None:
+        """
+        Nothing.
+        """
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """
+        One more connection, if there is room.
+        """
+        if self._count >= MAX_CONNECTIONS:
+            return None
+        channel: Any = Site.buildProtocol(self, addr)
+        self._count += 1
+        lost = channel.connectionLost
+
+        def gone(reason: Any) -> None:
+            self._count -= 1
+            lost(reason)
+
+        channel.connectionLost = gone
+        return channel
+
+
+class McpBridge:
+    """
+    Serves MCP servers as C{http} entries of C{mcpServers}.
+    """
+
+    def __init__(self, reactor: Any, bounds: HttpBounds | None = None) -> None:
+        self._reactor = reactor
+        self._bounds = HttpBounds() if bounds is None else bounds
+        self._root = Resource()
+        self._port: Any = None
+        self._resources: dict[str, McpResource] = {}
+        self._site: _BridgeSite | None = None
+
+    async def start(self) -> None:
+        """
+        Listen, on the loopback interface and a port of the system's choice.
+        """
+        if self._port is None:
+            self._site = _BridgeSite(self._root, self._reactor, self._bounds)
+            self._port = await TCP4ServerEndpoint(self._reactor, 0, interface="127.0.0.1").listen(self._site)
+
+    def add(self, backend: McpBackend, name: str) -> v1.McpServerHttp:
+        """
+        Serve one, after L{start}.
+
+        @return: the entry, which holds the address and the token; both are secret.
+        """
+        path, token = token_urlsafe(32), token_urlsafe(32)
+        host = self._port.getHost()
+        resource = McpResource(
+            backend,
+            self._reactor,
+            bounds=self._bounds,
+            origins=(f"http://127.0.0.1:{host.port}",),
+            hosts=("127.0.0.1",),
+            authentication=BearerTokens([token]),
+        )
+        self._root.putChild(path.encode(), resource)
+        url = f"http://127.0.0.1:{host.port}/{path}"
+        self._resources[url] = resource
+        return v1.McpServerHttp(
+            name=name, url=url, headers=[v1.HttpHeader(name="Authorization", value=f"Bearer {token}")]
+        )
+
+    def remove(self, entry: v1.McpServerHttp) -> None:
+        """
+        Serve one no more: what it works on is cancelled.
+        """
+        resource = self._resources.pop(entry.url, None)
+        if resource is not None:
+            self._root.delEntity(entry.url.rpartition("/")[2].encode())
+            resource.close()
+
+    def adapt(self, servers: Sequence[Any], link: AcpLink) -> list[Any]:
+        """
+        For an agent, or a proxy, with something behind it that takes only addresses: every C{acp} entry as an C{http}
+        one that leads through C{link}, the others as they are.  The agent must L{accept<
+        acp_twisted.mcp.connect.accept_over_acp>} MCP over ACP.
+        """
+        adapted: list[Any] = []
+        for server in servers:
+            if getattr(server, "TAG", None) == ("type", "acp"):
+                entry = self.add(AcpBackend(link, server.server_id), server.name)
+                link.when_closed().addCallback(partial(self._gone, entry))
+                adapted.append(entry)
+            else:
+                adapted.append(server)
+        return adapted
+
+    def _gone(self, entry: v1.McpServerHttp, _: object) -> None:
+        self.remove(entry)
+
+    async def close(self) -> None:
+        """
+        Cancel what is at work, and listen no more.
+        """
+        for resource in self._resources.values():
+            resource.close()
+        self._resources.clear()
+        port, self._port = self._port, None
+        if port is not None:
+            await maybeDeferred(port.stopListening)
+
+
+def offered_to(capabilities: v1.AgentCapabilities, provider: McpProvider, bridge: McpBridge | None = None) -> list[Any]:
+    """
+    What a client puts into C{mcp_servers} for its own tools: C{acp} entries where the agent takes them, else C{http}
+    ones through the bridge.
+
+    @param capabilities: the agent's.
+    @raise McpCapabilityError: when the agent takes neither, or there is no bridge.
+    """
+    if capabilities.mcp_capabilities.acp:
+        return list(provider.entries())
+    if bridge is not None and capabilities.mcp_capabilities.http:
+        return [bridge.add(server, server.name) for server in provider.servers.values()]
+    raise McpCapabilityError("the agent can reach MCP servers neither over ACP nor over HTTP")

@@ -1,0 +1,535 @@
+"""
+Streamable HTTP, the server's end, as a resource of twisted.web: any MCP client, of any revision, can use it.
+
+The end of the client's connection is the cancellation of what it asked with it (M6): there is nowhere for the answer to
+go.  A client of an older revision may also send C{notifications/cancelled}.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import uuid4
+
+from attrs import frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+from zope.interface import implementer
+
+from acp_twisted.errors import AcpError, InvalidParams, InvalidRequest, MethodNotFound, answer_for
+from acp_twisted.jsonrpc.cancellation import CancellationToken
+from acp_twisted.jsonrpc.messages import (
+    EncodeError,
+    Id,
+    Malformed,
+    Notification,
+    Request,
+    error_bytes,
+    id_key,
+    notification_bytes,
+    parse,
+    result_bytes,
+)
+from acp_twisted.limits import KiB
+from acp_twisted.mcp.backend import McpBackend
+from acp_twisted.mcp.headers import (
+    EVENTS,
+    JSON,
+    METHOD,
+    NAME,
+    NAMED,
+    PARAM,
+    SESSION,
+    VERSION,
+    media_type,
+    unwrapped,
+)
+from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, check_envelope, log_level_of
+from acp_twisted.mcp.versions import CANCELLED, HANDSHAKE, META_VERSION, STATELESS, meta_of
+from acp_twisted.transports.http.security import LOOPBACK, IAuthentication, OriginPolicy, host_is_allowed
+from acp_twisted.transports.http.sse import abort_exchange, frame_event
+
+_log = Logger()
+
+HEADER_MISMATCH = -32020
+"""The code for headers that say something else than the message."""
+
+KEEP_ALIVE_SECONDS = 15.0
+"""How often a stream that is silent is given a comment, which also finds out that nobody reads it."""
+
+_STATUS = {-32700: 400, -32600: 400, -32602: 400, -32020: 400, -32021: 400, -32022: 400, -32601: 404}
+
+
+@frozen(kw_only=True)
+class HttpBounds:
+    """
+    What one resource may use.
+
+    @ivar max_active: requests in work at once; one more is refused with 429.
+    @ivar max_body_bytes: of a request; more is refused with 413.
+    @ivar max_unread_bytes: written and not taken by a slow reader; beyond that it is cut.
+    @ivar max_sessions: of clients of older revisions; the one that was silent for longest makes room.
+    """
+
+    max_active: int = MAX_ACTIVE
+    max_body_bytes: int = 1024 * KiB
+    max_unread_bytes: int = 1024 * KiB
+    max_sessions: int = 64
+
+
+class _Refused(Exception):
+    """
+    A request that is not even looked at.
+    """
+
+    def __init__(self, status: int, error: AcpError, request_id: Id = None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.error = error
+        self.request_id = request_id
+
+
+class _Session:
+    """
+    A client of an older revision.
+    """
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.log_level: str | None = None
+        self.running: dict[Any, _Exchange] = {}
+
+
+class McpResource(Resource):
+    """
+    One MCP server.
+    """
+
+    isLeaf = True  # noqa: N815 - Twisted looks for this name
+
+    def __init__(
+        self,
+        backend: McpBackend,
+        clock: IReactorTime,
+        *,
+        bounds: HttpBounds | None = None,
+        origins: Iterable[str] = ("none",),
+        hosts: Collection[str] | None = LOOPBACK,
+        authentication: Any = None,
+    ) -> None:
+        """
+        @param origins: which web pages may use it; see L{OriginPolicy}.
+        @param hosts: the names that it may be called by; L{None} is any.
+        @param authentication: an L{IAuthentication}; without one, everybody may.
+        """
+        Resource.__init__(self)
+        self.backend = backend
+        self.clock = clock
+        self.bounds = HttpBounds() if bounds is None else bounds
+        self._origins = OriginPolicy(origins)
+        self._hosts = hosts
+        self._authentication: Any = authentication
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._active: set[_Exchange] = set()
+
+    def close(self) -> None:
+        """
+        Cancel what is at work, and cut its connections.
+        """
+        for exchange in list(self._active):
+            exchange.cut("shutdown")
+        self._sessions.clear()
+
+    # ---- requests
+
+    def render(self, request: Any) -> Any:
+        """
+        Answer one request of HTTP.
+        """
+        try:
+            self._admit(request)
+            if request.method == b"POST":
+                self._post(request)
+            elif request.method == b"DELETE":
+                self._delete(request)
+            else:
+                request.setHeader(b"allow", b"POST, DELETE")
+                raise _Refused(405, InvalidRequest("Only POST is supported"))
+        except _Refused as refused:
+            answer_json(request, refused.status, error_bytes(refused.request_id, refused.error))
+        return NOT_DONE_YET
+
+    def _admit(self, request: Any) -> None:
+        """
+        What must be so before anything is made of a request.
+        """
+        origin = request.getHeader(b"origin")
+        if origin is not None and not self._origins.allows(origin.decode("latin-1")):
+            raise _Refused(403, InvalidRequest("Invalid Origin"))
+        if not host_is_allowed(request, self._hosts):
+            raise _Refused(403, InvalidRequest("Invalid Host"))
+        if self._authentication is not None:
+            try:
+                self._authentication.authenticate(request)
+            except Exception:
+                request.setHeader(b"www-authenticate", b"Bearer")
+                raise _Refused(401, InvalidRequest("Unauthorized")) from None
+        if getattr(request, "too_large", False):
+            raise _Refused(413, InvalidRequest("Message too large"))
+
+    def _delete(self, request: Any) -> None:
+        session = self._sessions.pop(_header(request, SESSION) or "", None)
+        if session is None:
+            raise _Refused(404, InvalidRequest("Session not found"))
+        for exchange in list(session.running.values()):
+            exchange.cut("session ended")
+        request.setResponseCode(204)
+        request.finish()
+
+    def _post(self, request: Any) -> None:
+        accept = request.getHeader(b"accept") or b""
+        if not (_accepts(accept, JSON) and _accepts(accept, EVENTS)):
+            raise _Refused(406, InvalidRequest(f"Accept must include {JSON} and {EVENTS}"))
+        if media_type(_header(request, "content-type")) != JSON:
+            raise _Refused(415, InvalidRequest(f"Expected {JSON}"))
+        body = request.content.read(self.bounds.max_body_bytes + 1)
+        if len(body) > self.bounds.max_body_bytes:
+            raise _Refused(413, InvalidRequest("Message too large"))
+        message = parse(body)
+        if isinstance(message, Malformed):
+            raise _Refused(400, message.error, message.id)
+        if isinstance(message, Request):
+            try:
+                self._ask(request, message)
+            except AcpError as error:
+                raise _Refused(_STATUS.get(error.code, 200), error, message.id) from None
+            return
+        if isinstance(message, Notification) and message.method == CANCELLED:
+            self._cancel(request, message.params)
+        request.setResponseCode(202)
+        request.finish()
+
+    def _cancel(self, request: Any, params: object) -> None:
+        """
+        C{notifications/cancelled}, which counts in a session only: nobody else's requests have ids that one knows.
+        """
+        session = self._sessions.get(_header(request, SESSION) or "")
+        if session is not None and isinstance(params, dict):
+            exchange = session.running.get(id_key(params.get("requestId")))
+            if exchange is not None:
+                exchange.cancel(CANCELLED)
+
+    def _ask(self, request: Any, message: Request) -> None:
+        if message.params is not None and not isinstance(message.params, dict):
+            raise InvalidParams("Invalid params: not an object")
+        params = message.params or {}
+        if META_VERSION in meta_of(params) or _header(request, VERSION) == STATELESS:
+            self._check_mirrors(request, message.method, params)
+            check_envelope(params)
+            if message.method == "initialize":
+                raise MethodNotFound(data={"method": message.method})
+            exchange = self._begin(request, message, params, STATELESS, log_level_of(params), None)
+            self._run(exchange, message.method)
+        elif message.method == "initialize":
+            exchange = self._begin(request, message, params, STATELESS, None, None)
+            exchange.finishing = self._greet
+            self._run(exchange, "server/discover")
+        else:
+            self._ask_in_session(request, message, params)
+
+    def _ask_in_session(self, request: Any, message: Request, params: dict[str, Any]) -> None:
+        name = _header(request, SESSION)
+        if name is None:
+            raise InvalidRequest(f"initialize comes first, and its {SESSION} goes with every request")
+        session = self._sessions.get(name)
+        if session is None:
+            raise _Refused(404, InvalidRequest("Session not found"), message.id)
+        self._sessions.move_to_end(name)
+        if message.method in ("ping", "logging/setLevel"):
+            if message.method != "ping":
+                session.log_level = str(params.get("level"))
+            answer_json(request, 200, result_bytes(message.id, {}))
+            return
+        if id_key(message.id) in session.running:
+            raise InvalidRequest("Request id already in use")
+        exchange = self._begin(request, message, params, session.version, session.log_level, session)
+        self._run(exchange, message.method)
+
+    def _check_mirrors(self, request: Any, method: str, params: dict[str, Any]) -> None:
+        """
+        What stands in headers too must be the same there.
+        """
+
+        def mismatch(name: str) -> AcpError:
+            return AcpError(HEADER_MISMATCH, f"HeaderMismatch: {name} does not match the message")
+
+        for name in (VERSION, METHOD, NAME):
+            if len(request.requestHeaders.getRawHeaders(name) or ()) > 1:
+                raise mismatch(name)
+        if _header(request, VERSION) != meta_of(params).get(META_VERSION):
+            raise mismatch(VERSION)
+        if _header(request, METHOD) != method:
+            raise mismatch(METHOD)
+        where = NAMED.get(method)
+        if where is not None:
+            given = _header(request, NAME)
+            if given is None or unwrapped(given) != params.get(where):
+                raise mismatch(NAME)
+        if any(name.lower().startswith(PARAM.encode()) for name, _ in request.requestHeaders.getAllRawHeaders()):
+            raise mismatch(PARAM)
+
+    def _begin(
+        self,
+        request: Any,
+        message: Request,
+        params: dict[str, Any],
+        version: str,
+        log_level: str | None,
+        session: _Session | None,
+    ) -> _Exchange:
+        if len(self._active) >= self.bounds.max_active:
+            raise _Refused(429, InvalidRequest("Too many requests"), message.id)
+        exchange = _Exchange(self, request, message.id, version, session)
+        exchange.asked = McpRequest(
+            message.method, params, message.id, exchange.token, exchange.notify, version=version, log_level=log_level
+        )
+        self._active.add(exchange)
+        if session is not None:
+            session.running[id_key(message.id)] = exchange
+        return exchange
+
+    def _run(self, exchange: _Exchange, method: str) -> None:
+        exchange.asked.method = method
+        exchange.run(self.backend)
+
+    def _greet(self, exchange: _Exchange, found: dict[str, Any]) -> dict[str, Any]:
+        """
+        The answer to C{initialize}, out of that to C{server/discover}; a session begins with it.
+        """
+        wanted = exchange.asked.params.get("protocolVersion")
+        version = wanted if wanted in HANDSHAKE else HANDSHAKE[0]
+        name = uuid4().hex
+        self._sessions[name] = _Session(version)
+        if len(self._sessions) > self.bounds.max_sessions:
+            _, oldest = self._sessions.popitem(last=False)
+            for running in list(oldest.running.values()):
+                running.cut("session ended")
+        exchange.request.setHeader(SESSION.encode(), name.encode())
+        info = meta_of(found).get("io.modelcontextprotocol/serverInfo") or found.get("serverInfo")
+        # Nothing can be told unasked: there is no stream for it.
+        capabilities: dict[str, Any] = {
+            kind: {name: value for name, value in can.items() if name not in ("listChanged", "subscribe")}
+            for kind, can in (found.get("capabilities") or {}).items()
+            if isinstance(can, dict)
+        }
+        greeting: dict[str, Any] = {
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "serverInfo": info or {"name": "mcp", "version": "0"},
+        }
+        if isinstance(found.get("instructions"), str):
+            greeting["instructions"] = found["instructions"]
+        return greeting
+
+    def over(self, exchange: _Exchange) -> None:
+        """
+        For L{_Exchange}: it has ended.
+        """
+        self._active.discard(exchange)
+        session = exchange.session
+        if session is not None:
+            session.running.pop(id_key(exchange.request_id), None)
+
+
+@implementer(IPushProducer)
+class _Exchange:
+    """
+    One request of MCP, and its response of HTTP: JSON, or a stream of events from the first notification on.
+    """
+
+    asked: McpRequest
+
+    def __init__(
+        self, owner: McpResource, request: Any, request_id: Id, version: str, session: _Session | None
+    ) -> None:
+        self.request = request
+        self.request_id = request_id
+        self.session = session
+        self.token = CancellationToken()
+        self.finishing: Any = None
+        self._owner = owner
+        self._stateless = version == STATELESS
+        self._work: Deferred[Any] | None = None
+        self._streaming = False
+        self._over = False
+        self._full = False
+        self._unread = 0
+        self._timer: IDelayedCall | None = owner.clock.callLater(KEEP_ALIVE_SECONDS, self._keep_alive)
+        request.notifyFinish().addErrback(self._gone)
+
+    def run(self, backend: McpBackend) -> None:
+        """
+        Have the request served.
+        """
+        self._work = backend.handle(self.asked)
+        self._work.addCallback(self._finish).addErrback(self._failed)
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """
+        A notification on the way.
+        """
+        if not self._over:
+            self._write(notification_bytes(method, params))
+
+    def cancel(self, trigger: str) -> None:
+        """
+        Stop the work.  There is no answer to what was cancelled; the response just ends.
+        """
+        if self._over:
+            return
+        self._end()
+        self.token.cancel(trigger)
+        if self._work is not None:
+            self._work.cancel()
+        if not self._streaming:
+            self.request.setResponseCode(204)
+        self._close()
+
+    def cut(self, trigger: str) -> None:
+        """
+        Stop the work, and the connection with it.
+        """
+        if self._over:
+            return
+        self._end()
+        self.token.cancel(trigger)
+        if self._work is not None:
+            self._work.cancel()
+        abort_exchange(self.request)
+
+    # ---- inside
+
+    def _gone(self, _: Failure) -> None:
+        """
+        The client has closed the connection.
+        """
+        if not self._over:
+            self._end()
+            self.token.cancel("disconnected")
+            if self._work is not None:
+                self._work.cancel()
+
+    def _finish(self, result: dict[str, Any]) -> None:
+        if self._over:
+            return
+        if self.finishing is not None:
+            result = self.finishing(self, result)
+        self._answer(200, result_bytes(self.request_id, result))
+
+    def _failed(self, failure: Failure) -> None:
+        if self._over:
+            return
+        if failure.check(EncodeError):
+            _log.failure("a result can't be sent", failure)
+        error = failure.value
+        assert error is not None
+        known = answer_for(error)
+        if known is not error and not isinstance(error, CancelledError):
+            _log.failure("{method} failed", failure, method=self.asked.method)
+        self._answer(_STATUS.get(known.code, 200) if self._stateless else 200, error_bytes(self.request_id, known))
+
+    def _answer(self, status: int, message: bytes) -> None:
+        if self._streaming:
+            self._write(message)
+            self._end()
+            self._close()
+        else:
+            self._end()
+            answer_json(self.request, status, message)
+
+    def _write(self, message: bytes) -> None:
+        self._stream()
+        frame = frame_event(message)
+        self.request.write(frame)
+        if self._full:
+            self._unread += len(frame)
+            if self._unread > self._owner.bounds.max_unread_bytes:
+                _log.warn("a client of MCP does not read what it asked for")
+                self.cut("not read")
+
+    def _stream(self) -> None:
+        if not self._streaming:
+            self._streaming = True
+            self.request.setHeader(b"content-type", EVENTS.encode())
+            self.request.setHeader(b"cache-control", b"no-cache, no-transform")
+            self.request.setHeader(b"x-accel-buffering", b"no")
+            self.request.registerProducer(self, True)
+
+    def _keep_alive(self) -> None:
+        self._timer = self._owner.clock.callLater(KEEP_ALIVE_SECONDS, self._keep_alive)
+        self._stream()
+        if not self._full:
+            self.request.write(b":\n\n")
+
+    def _end(self) -> None:
+        self._over = True
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        self._owner.over(self)
+
+    def _close(self) -> None:
+        if self._streaming:
+            self.request.unregisterProducer()
+        self.request.finish()
+
+    def pauseProducing(self) -> None:
+        """
+        The client does not read.
+        """
+        self._full = True
+
+    def resumeProducing(self) -> None:
+        """
+        It does again.
+        """
+        self._full = False
+        self._unread = 0
+
+    def stopProducing(self) -> None:
+        """
+        It is gone, which L{_gone} is told as well.
+        """
+
+
+def answer_json(request: Any, status: int, body: bytes) -> None:
+    """
+    Answer a request with JSON, and finish it.
+    """
+    request.setResponseCode(status)
+    request.setHeader(b"content-type", JSON.encode())
+    request.setHeader(b"content-length", str(len(body)).encode())
+    request.write(body)
+    request.finish()
+
+
+def _header(request: Any, name: str) -> str | None:
+    value = request.getHeader(name.encode())
+    return None if value is None else value.decode("latin-1")
+
+
+def _accepts(accept: bytes, wanted: str) -> bool:
+    kind = wanted.partition("/")[0]
+    for item in accept.decode("latin-1").lower().split(","):
+        name, _, parameters = item.partition(";")
+        if name.strip() in (wanted, f"{kind}/*", "*/*") and "".join(parameters.split()) not in ("q=0", "q=0.0"):
+            return True
+    return False
+
+
+__all__ = ["HttpBounds", "IAuthentication", "McpResource"]
