@@ -5,20 +5,21 @@ Hold every rule about cancellation to a test that shows it, and write the table 
     python tools/cancellation_rules.py --rst      writes the tables as reStructuredText
 
 The rules are in docs/_data/cancellation_rules.toml.  A test shows a rule when its docstring names it: C{X9}, C{V1C5},
-C{C12}, or a range such as C{M28-M30}, as whole words.  A test that names more than L{BLANKET} rules is listed, but no
-rule rests on it alone; nor on the tests against programs of other people, which not everybody can run.
+C{C12}, or a range such as C{M28-M30}, as whole words; see L{named_in_tests}.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import named_in_tests
+import rst
 from attrs import frozen
+from named_in_tests import BLANKET, TESTS, Test
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -27,10 +28,8 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "docs" / "_data" / "cancellation_rules.toml"
-TESTS = ROOT / "tests"
 
-BLANKET = 10
-"""A test that names more rules than these proves none of them on its own."""
+__all__ = ["BLANKET", "RULES", "TESTS", "Book", "Rule", "Test", "faults", "named", "read_rules", "read_tests", "table"]
 
 
 @frozen
@@ -50,28 +49,6 @@ class Rule:
     ours: str = ""
     same: str = ""
     later: str = ""
-
-
-@frozen
-class Test:
-    """
-    A test that names rules.
-
-    @ivar file: its file, below C{tests}.
-    @ivar name: its function.
-    @ivar ids: the rules that its docstring names, ranges written out.
-    """
-
-    __test__ = False
-
-    file: str
-    name: str
-    ids: Sequence[str]
-
-    @property
-    def proves(self) -> bool:
-        """Whether a rule may rest on it."""
-        return len(self.ids) <= BLANKET and not self.file.startswith("interop/")
 
 
 @frozen
@@ -147,14 +124,7 @@ def named(text: str, families: Sequence[str]) -> Iterator[str]:
 
 def read_tests(families: Sequence[str], directory: Path = TESTS) -> list[Test]:
     """Every test function that names a rule, in the order of files and lines."""
-    found = []
-    for path in sorted(directory.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                ids = list(dict.fromkeys(named(ast.get_docstring(node) or "", families)))
-                if ids:
-                    found.append(Test(path.relative_to(directory).as_posix(), node.name, ids))
-    return found
+    return named_in_tests.read_tests(lambda text: named(text, families), directory)
 
 
 def faults(book: Book, tests: Sequence[Test]) -> list[str]:
@@ -177,35 +147,24 @@ def table(book: Book, tests: Sequence[Test], letters: str) -> str:
     """
     The rules of one family as a reStructuredText table.
     """
-    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 8 32 32 28", ""]
-    lines += ["   * - Rule", "     - What it says", "     - What we do", "     - Shown by"]
-    for rule in book.rules.values():
-        if family(rule.id) == letters:
-            lines.append(f"   * - {rule.id}")
-            lines.append(f"     - {_escaped(rule.rule)}")
-            lines += _cell(_behaviour(book, rule))
-            lines += _cell([f"``{test.file}::{test.name}``" for test in book.shown_by(rule, tests)])
-    return "\n".join(lines) + "\n"
+    rows: list[list[str | list[str]]] = [
+        [
+            rule.id,
+            rst.escaped(rule.rule),
+            _behaviour(book, rule),
+            [f"``{test}``" for test in book.shown_by(rule, tests)],
+        ]
+        for rule in book.rules.values()
+        if family(rule.id) == letters
+    ]
+    return rst.list_table((8, 32, 32, 28), ("Rule", "What it says", "What we do", "Shown by"), rows)
 
 
 def _behaviour(book: Book, rule: Rule) -> list[str]:
     if rule.later:
         return [f"{book.parts[rule.later].capitalize()}: not here yet."]
     said = book.resolved(rule)
-    return [_escaped(f"As {said.id}. {said.ours}" if rule.same else said.ours)]
-
-
-def _cell(paragraphs: Sequence[str]) -> list[str]:
-    if not paragraphs:
-        return ["     -"]
-    lines = []
-    for number, paragraph in enumerate(paragraphs):
-        lines.append(f"     {'-' if number == 0 else ' '} | {paragraph}")
-    return lines
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\*`|_])", r"\\\1", text)
+    return [rst.escaped(f"As {said.id}. {said.ours}" if rule.same else said.ours)]
 
 
 def tables(book: Book, tests: Sequence[Test]) -> str:
@@ -213,7 +172,7 @@ def tables(book: Book, tests: Sequence[Test]) -> str:
     parts = []
     for letters, title in book.families.items():
         heading = f"{title} ({letters})"
-        parts.append(f"{heading}\n{'-' * len(heading)}\n\n{table(book, tests, letters)}")
+        parts.append(rst.section(heading, table(book, tests, letters)))
     return "\n".join(parts)
 
 
