@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from acp_twisted.errors import (
+    AcpCapabilityError,
     AcpConnectionError,
     AcpError,
     InternalError,
@@ -23,6 +24,7 @@ from acp_twisted.errors import (
     InvalidResponse,
     MethodNotFound,
 )
+from acp_twisted.gates import Gates, advertises
 from acp_twisted.handlers import Bound, Handlers, outcome
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
@@ -76,14 +78,55 @@ class Connection:
         request_timeout: float,
         answers_noise: bool,
         vocabulary: Vocabulary = V1,
+        gates: Gates | None = None,
     ) -> None:
         self._handlers = handlers
         self.vocabulary = vocabulary
+        self._gates = gates
         self.clock = clock
         self.limits = limits
         self.peer = Peer(self, clock, limits, request_timeout=request_timeout, answers_noise=answers_noise)
 
+    def take_over(self, peer: Peer) -> None:
+        """
+        Go on with a conversation that another connection began, before anything but C{initialize} was said in it.
+        """
+        self.peer = peer
+        peer.route_to(self)
+
+    @property
+    def peer_capabilities(self) -> object:
+        """
+        What the peer has advertised, as an object of the schema.
+        """
+        return None
+
+    @property
+    def own_capabilities(self) -> object:
+        """
+        What this side has advertised.
+        """
+        return None
+
     # ---- what the user calls
+
+    def supports(self, capability: str) -> bool:
+        """
+        Whether the peer has advertised a capability: it is there, and neither null nor false.
+
+        @param capability: its dotted name, as in C{"fs.readTextFile"}.
+        """
+        return advertises(self.peer_capabilities, capability)
+
+    def require(self, capability: str) -> None:
+        """
+        Go no further without a capability of the peer.
+
+        @param capability: its dotted name.
+        @raise AcpCapabilityError: when the peer has not advertised it.
+        """
+        if not self.supports(capability):
+            raise AcpCapabilityError(capability)
 
     def call(
         self,
@@ -106,6 +149,8 @@ class Connection:
         @param stop: cancels the request when it is given; the peer's answer still comes.
         @return: an object of the schema, in a Deferred that cancels the request when it is cancelled.
         @raise TypeError: when C{request} is no request of the protocol.
+        @raise AcpCapabilityError: when it needs what the peer did not advertise; nothing is sent.
+        @raise ValueError: when a path in it is not absolute.
         """
         call = self.prepare(request, wait=wait, wait_timeout=wait_timeout)
         return self._stopped_by(stop, self.publish(call, request, timeout=timeout, max_timeout=max_timeout))
@@ -116,10 +161,13 @@ class Connection:
         who hands out its L{cancel_handle<Call.cancel_handle>} first.
 
         @raise TypeError: when C{request} is no request of the protocol.
+        @raise AcpCapabilityError: when it needs what the peer did not advertise.
+        @raise ValueError: when a path in it is not absolute.
         """
         method = self.vocabulary.for_params(type(request))
         if method is None or method.kind != "request":
             raise TypeError(f"{type(request).__name__} is no request of the protocol")
+        self._fitting(request)
         call = self.peer.prepare(method.name, wait=wait, wait_timeout=wait_timeout)
         call.addCallback(self._result, method)
         return call
@@ -155,11 +203,19 @@ class Connection:
 
         @return: fires when the output has room for more.
         @raise TypeError: when C{notification} is no notification of the protocol.
+        @raise AcpCapabilityError: when it needs what the peer did not advertise; nothing is sent.
+        @raise ValueError: when a path in it is not absolute.
         """
         method = self.vocabulary.for_params(type(notification))
         if method is None or method.kind != "notification":
             raise TypeError(f"{type(notification).__name__} is no notification of the protocol")
-        return self.peer.notify(method.name, unstructure(notification))
+        return self.peer.notify(method.name, unstructure(self._fitting(notification)))
+
+    def _fitting(self, message: Any) -> Any:
+        """
+        A message as this peer may have it; see L{Gates.outgoing<acp_twisted.gates.Gates.outgoing>}.
+        """
+        return message if self._gates is None else self._gates.outgoing(message, self.peer_capabilities)
 
     def ext_request(
         self,
@@ -247,7 +303,7 @@ class Connection:
                 return self._answer(handler, request, None)
             return gate.addCallback(lambda _: self._answer(handler, request, None))
         method = self.vocabulary.get(request.method, "request")
-        params = request.params if method is None else decode(request.params, method.params)
+        params = request.params if method is None else self._read(request.params, method)
         if gate is None:
             return self._answer(handler, params, method)
         return gate.addCallback(lambda _: self._answer(handler, params, method))
@@ -289,8 +345,28 @@ class Connection:
         if method is None:
             return result
         if isinstance(result, Deferred):
-            return result.addCallback(encode_result, method)
-        return encode_result(result, method)
+            return result.addCallback(self._encode, method)
+        return self._encode(result, method)
+
+    def _read(self, params: object, method: Method) -> Any:
+        """
+        The params of a request, held to the rules.
+
+        @raise InvalidParams: when they do not fit; see L{decode} and
+            L{Gates.incoming<acp_twisted.gates.Gates.incoming>}.
+        """
+        decoded = decode(params, method.params)
+        if self._gates is not None:
+            self._gates.incoming(decoded, self.own_capabilities)
+        return decoded
+
+    def _encode(self, result: object, method: Method) -> object:
+        """
+        A handler's response as JSON, as far as this peer may have it.
+
+        @raise AcpError: see L{encode_result}.
+        """
+        return encode_result(self._fitting(result), method)
 
 
 def _passing(result: Any, detach: Callable[[], None]) -> Any:

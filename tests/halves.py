@@ -20,6 +20,22 @@ from acp_twisted.connection import Connection
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.transports.memory import MemoryLink
 
+CLIENT_CAPABILITIES: dict[str, Any] = {
+    "fs": {"readTextFile": True, "writeTextFile": True},
+    "terminal": True,
+    "elicitation": {"form": {}, "url": {}},
+}
+"""What the other end of an agent offers unless a test says otherwise."""
+
+AGENT_CAPABILITIES: dict[str, Any] = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": True, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "sse": True},
+    "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
+    "auth": {"logout": {}},
+}
+"""What the other end of a client offers unless a test says otherwise."""
+
 
 @implementer(IMessageReceiver)
 class Raw:
@@ -107,7 +123,10 @@ class AgentHalf(Half):
         self.connection: AgentConnection = agent.connect(clock)
         super().__init__(self.connection, clock)
         if opened:
-            params = {"protocolVersion": 1, "clientCapabilities": capabilities or {}}
+            params = {
+                "protocolVersion": 1,
+                "clientCapabilities": CLIENT_CAPABILITIES if capabilities is None else capabilities,
+            }
             self.send({"id": "i", "method": "initialize", "params": params})
             self.send({"id": "n", "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}})
             assert [each["id"] for each in self.take()] == ["i", "n"]
@@ -138,13 +157,14 @@ class ClientHalf(Half):
     A client, initialized, with the session C{s1}.
     """
 
-    def __init__(self, client: AcpClient, *, opened: bool = True) -> None:
+    def __init__(self, client: AcpClient, *, opened: bool = True, capabilities: dict[str, Any] | None = None) -> None:
         clock = Clock()
         self.connection: ClientConnection = client.connection(clock)
         super().__init__(self.connection, clock)
         if opened:
             self.connection.initialize()
-            self.send({"id": self.last_id(), "result": {"protocolVersion": 1, "agentCapabilities": {}}})
+            offered = AGENT_CAPABILITIES if capabilities is None else capabilities
+            self.send({"id": self.last_id(), "result": {"protocolVersion": 1, "agentCapabilities": offered}})
             opening = self.connection.new_session("/w")
             self.send({"id": self.last_id(), "result": {"sessionId": "s1"}})
             assert isinstance(opening.result, ClientSession)

@@ -772,7 +772,7 @@ def test_derived_capabilities(handler: Handler) -> None:
         full.session_capabilities.delete,
         full.auth.logout,
     )
-    said = v1.AgentCapabilities(load_session=True)
+    said = v1.AgentCapabilities(mcp_capabilities=v1.McpCapabilities(http=True))
     assert AcpAgent.builder().prompt_handler(handler).agent_capabilities(said).build().capabilities is said
 
 

@@ -205,7 +205,7 @@ def full() -> tuple[AgentHalf, Full]:
     """An agent with every method, initialized."""
     agent = Full()
     half = run(agent)
-    assert agent.seen == [(1, False)]
+    assert agent.seen == [(1, True)]
     agent.seen.clear()
     return half, agent
 
@@ -403,7 +403,7 @@ NOT_FITTING = -32602
 @pytest.mark.parametrize(
     ("method", "params", "expected"),
     [
-        ("_who", {"x": 1}, ["_who", False]),
+        ("_who", {"x": 1}, ["_who", True]),
         ("_any", {"x": 1}, {"got": {"x": 1}}),
         ("_any", None, {"got": None}),
         ("_object", {"x": 1}, {"got": {"x": 1}}),

@@ -25,7 +25,7 @@ GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2
 BASE = {"limits", "errors", "interfaces"}
 JSONRPC = BASE | {"jsonrpc"}
 SCHEMA = JSONRPC | {"schema"}
-HALVES = SCHEMA | {"turn", "transports", "handlers", "connection"}
+HALVES = SCHEMA | {"turn", "transports", "handlers", "connection", "gates", "builder"}
 SERVICES = HALVES | {"agent", "client", "proxy", "mcp"}
 TOP = SERVICES | {"service", "_version"}
 
@@ -39,7 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "turn": SCHEMA,
     "transports": SCHEMA,
     "handlers": SCHEMA,
-    "connection": SCHEMA | {"handlers"},
+    "gates": SCHEMA,
+    "connection": SCHEMA | {"handlers", "gates"},
+    "builder": SCHEMA | {"handlers", "gates"},
     "agent": HALVES,
     "client": HALVES | {"_version"},
     "proxy": HALVES | {"agent", "client"},

@@ -19,6 +19,7 @@ from acp_twisted import AcpAgent, AcpClient, CancellationSignal, Limits
 from acp_twisted.client.client import AcpClientBuilder
 from acp_twisted.client.session import PromptTurn
 from acp_twisted.errors import (
+    AcpCapabilityError,
     AcpConnectionError,
     AcpError,
     AcpVersionError,
@@ -324,12 +325,11 @@ def test_closing_answers_the_open_permissions(half: ClientHalf, user: User) -> N
     half.session.prompt("go")
     half.send(permission(7))
     half.take()
-    half.session.close()
-    assert half.methods() == ["session/close"]
-    half.take()
-    half.connection.agent_capabilities = v1.AgentCapabilities(
-        session_capabilities=v1.SessionCapabilities(close=v1.SessionCloseCapabilities())
-    )
+    able, half.connection.agent_capabilities = half.connection.agent_capabilities, v1.AgentCapabilities()
+    with pytest.raises(AcpCapabilityError, match=r"sessionCapabilities\.close"):
+        half.session.close()
+    assert half.methods() == []
+    half.connection.agent_capabilities = able
     half.session.close()
     closing, answer = half.take()
     assert closing["method"] == "session/close"
@@ -728,7 +728,7 @@ def test_derived_capabilities(user: User) -> None:
     assert full.fs.read_text_file
     assert full.fs.write_text_file
     assert full.elicitation is not None
-    said = v1.ClientCapabilities(terminal=True)
+    said = v1.ClientCapabilities(auth=v1.AuthCapabilities(terminal=True))
     assert AcpClient.builder().client_capabilities(said).build().capabilities is said
 
 

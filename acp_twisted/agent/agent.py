@@ -5,7 +5,7 @@ An agent, and how it is built.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve, frozen
 from twisted.internet import task
@@ -14,12 +14,37 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from acp_twisted.agent.connection import AgentConnection
-from acp_twisted.handlers import Bound, Handler, Handlers, check_seconds, two_arguments
+from acp_twisted.agent.unstable import UNSTABLE_SETTERS, UnstableAgentBuilder
+from acp_twisted.builder import derive, refuse_broken_promises
+from acp_twisted.gates import V1_RULES, Gates
+from acp_twisted.handlers import Bound, Handler, Handlers, two_arguments
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import V1
 from acp_twisted.transports.stdio import StdioAgentTransport
 from acp_twisted.turn.timeouts import PromptTimeouts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+SETTERS: Final = {
+    "initialize": "initialize_handler",
+    "authenticate": "authenticate_handler",
+    "logout": "logout_handler",
+    "session/new": "new_session_handler",
+    "session/load": "load_session_handler",
+    "session/resume": "resume_session_handler",
+    "session/list": "list_sessions_handler",
+    "session/delete": "delete_session_handler",
+    "session/close": "close_session_handler",
+    "session/set_mode": "set_session_mode_handler",
+    "session/set_config_option": "set_session_config_option_handler",
+    "session/cancel": "cancel_handler",
+    "$/cancel_request": "cancel_request_handler",
+    **UNSTABLE_SETTERS,
+}
+"""The builder's method for each of the protocol's, but for prompts."""
 
 
 @implementer(IMessageReceiverFactory)
@@ -30,6 +55,7 @@ class AcpAgent:
     number of sessions.  Made by L{AcpAgent.builder}.
 
     @ivar request_timeout: seconds for each request that the agent sends.
+    @ivar gates: what messages are held to.
     @ivar cascades: whether C{session/cancel} cancels what the turn has asked of the client.
     """
 
@@ -43,13 +69,16 @@ class AcpAgent:
     prompt_timeouts: PromptTimeouts
     cascades: bool
     limits: Limits
+    gates: Gates | None = None
 
     @staticmethod
-    def builder() -> AcpAgentBuilder:
+    def builder(*, unstable: bool = False) -> AcpAgentBuilder:
         """
         A new builder.
+
+        @param unstable: whether it takes handlers for what the protocol has not settled yet.
         """
-        return AcpAgentBuilder()
+        return AcpAgentBuilder(unstable=unstable)
 
     def build_receiver(self, clock: IReactorTime) -> IMessageReceiver:
         """
@@ -81,7 +110,7 @@ def run_agent(agent: AcpAgent) -> None:
     task.react(main)
 
 
-class AcpAgentBuilder:
+class AcpAgentBuilder(UnstableAgentBuilder):
     """
     Collects what an agent is made of.  Only a prompt handler is needed.
 
@@ -90,33 +119,32 @@ class AcpAgentBuilder:
     a Deferred of it, or is C{async def}.  A second handler for a method is a L{ValueError}.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, unstable: bool = False) -> None:
+        super().__init__(unstable=unstable)
         self._prompt: Bound | None = None
         self._prompt_blocks = False
-        self._handlers = Handlers()
         self._info: v1.Implementation | None = None
         self._capabilities: v1.AgentCapabilities | None = None
         self._auth_methods: Sequence[Any] = ()
-        self._request_timeout = 60.0
         self._timeouts = PromptTimeouts()
         self._cascades = False
-        self._limits = Limits()
 
-    def agent_info(self, name: str, version: str, title: str | None = None) -> AcpAgentBuilder:
+    def agent_info(self, name: str, version: str, title: str | None = None) -> Self:
         """
         What C{initialize} says of the agent.
         """
         self._info = v1.Implementation(name=name, version=version, title=title)
         return self
 
-    def agent_capabilities(self, capabilities: v1.AgentCapabilities) -> AcpAgentBuilder:
+    def agent_capabilities(self, capabilities: v1.AgentCapabilities) -> Self:
         """
-        What the agent can do, in place of what follows from its handlers.
+        What the agent can do, in place of what follows from its handlers.  What it says of a method needs the method's
+        handler, or L{build} refuses it.
         """
         self._capabilities = capabilities
         return self
 
-    def auth_methods(self, methods: Sequence[Any]) -> AcpAgentBuilder:
+    def auth_methods(self, methods: Sequence[Any]) -> Self:
         """
         The ways to authenticate, C{v1.AuthMethodAgent} and C{v1.AuthMethodTerminal}.  Terminal ones are only shown to
         clients that can run them (1.33).
@@ -124,28 +152,21 @@ class AcpAgentBuilder:
         self._auth_methods = tuple(methods)
         return self
 
-    def request_timeout(self, seconds: float) -> AcpAgentBuilder:
-        """
-        How long each request to the client may take; 60 seconds unless said otherwise, 0 is without end.
-        """
-        self._request_timeout = check_seconds("request_timeout", seconds)
-        return self
-
-    def cancel_grace_period(self, seconds: float) -> AcpAgentBuilder:
+    def cancel_grace_period(self, seconds: float) -> Self:
         """
         How long a cancelled prompt's handler may go on; 60 seconds unless said otherwise, 0 is without end.
         """
         self._timeouts = evolve(self._timeouts, cancel_grace_period=seconds)
         return self
 
-    def max_prompt_duration(self, seconds: float) -> AcpAgentBuilder:
+    def max_prompt_duration(self, seconds: float) -> Self:
         """
         How long a turn may take at all; 0, which it is unless said otherwise, is without end.
         """
         self._timeouts = evolve(self._timeouts, max_prompt_duration=seconds)
         return self
 
-    def cascade_cancellation(self, cascade: bool = True) -> AcpAgentBuilder:
+    def cascade_cancellation(self, cascade: bool = True) -> Self:
         """
         Whether C{session/cancel} cancels what its turn has asked of the client and not had, each once, as
         L{PromptContext.cancel_outstanding<acp_twisted.agent.context.PromptContext.cancel_outstanding>} does.  It does
@@ -155,14 +176,7 @@ class AcpAgentBuilder:
         self._cascades = cascade
         return self
 
-    def limits(self, limits: Limits) -> AcpAgentBuilder:
-        """
-        The bounds of each connection.
-        """
-        self._limits = limits
-        return self
-
-    def prompt_handler(self, handler: Handler, *, blocking: bool = False) -> AcpAgentBuilder:
+    def prompt_handler(self, handler: Handler, *, blocking: bool = False) -> Self:
         """
         What answers C{session/prompt}: a function of the request, or of the request and a
         L{PromptContext<acp_twisted.agent.context.PromptContext>}.
@@ -176,139 +190,117 @@ class AcpAgentBuilder:
         self._prompt_blocks = blocking
         return self
 
-    def initialize_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def initialize_handler(self, handler: Handler) -> Self:
         """
         Answer C{initialize} instead of what the library answers by itself.
         """
         return self._on("initialize", handler, "initialize_handler")
 
-    def authenticate_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def authenticate_handler(self, handler: Handler) -> Self:
         """
         Answer C{authenticate}.
         """
         return self._on("authenticate", handler, "authenticate_handler")
 
-    def logout_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def logout_handler(self, handler: Handler) -> Self:
         """
         Answer C{logout}.
         """
         return self._on("logout", handler, "logout_handler")
 
-    def new_session_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def new_session_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/new}.  Without one a session gets a random id, and neither modes nor options.
         """
         return self._on("session/new", handler, "new_session_handler")
 
-    def load_session_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def load_session_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/load}, once the whole conversation is replayed (1.43).
         """
         return self._on("session/load", handler, "load_session_handler")
 
-    def resume_session_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def resume_session_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/resume}, without any replay (1.44).
         """
         return self._on("session/resume", handler, "resume_session_handler")
 
-    def list_sessions_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def list_sessions_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/list}.
         """
         return self._on("session/list", handler, "list_sessions_handler")
 
-    def close_session_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def close_session_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/close}.  It is called once a turn that was running has been cancelled and answered.
         """
         return self._on("session/close", handler, "close_session_handler")
 
-    def delete_session_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def delete_session_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/delete}; for a session of this connection, once its turn has been cancelled and answered.
         """
         return self._on("session/delete", handler, "delete_session_handler")
 
-    def set_session_mode_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def set_session_mode_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/set_mode}.
         """
         return self._on("session/set_mode", handler, "set_session_mode_handler")
 
-    def set_session_config_option_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def set_session_config_option_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/set_config_option}, with all options (1.95).
         """
         return self._on("session/set_config_option", handler, "set_session_config_option_handler")
 
-    def cancel_handler(self, handler: Handler) -> AcpAgentBuilder:
+    def cancel_handler(self, handler: Handler) -> Self:
         """
         Be told of every C{session/cancel}, and of C{session/close}, once the turn's token is set.  It must be quick.
         """
         return self._on("session/cancel", handler, "cancel_handler")
 
-    def cancel_request_handler(self, handler: Handler) -> AcpAgentBuilder:
-        """
-        Be told of every C{$/cancel_request}, after it has taken effect, which this does not change.
-        """
-        return self._on("$/cancel_request", handler, "cancel_request_handler")
-
-    def ext_request_handler(self, method: str, handler: Handler) -> AcpAgentBuilder:
-        """
-        Answer an extension's request; params and result are plain JSON.
-
-        @param method: its name, which begins with an underscore.
-        """
-        self._handlers.add_extension(method, handler, "ext_request_handler")
-        return self
-
-    def ext_notification_handler(self, method: str, handler: Handler) -> AcpAgentBuilder:
-        """
-        Be told of an extension's notification; its params are plain JSON.
-
-        @param method: its name, which begins with an underscore.
-        """
-        self._handlers.add_extension(method, handler, "ext_notification_handler")
-        return self
-
-    def _on(self, method: str, handler: Handler, setter: str) -> AcpAgentBuilder:
-        self._handlers.add(method, handler, setter)
-        return self
-
     def build(self) -> AcpAgent:
         """
         The agent.
 
-        @raise ValueError: when there is no prompt handler.
+        @raise ValueError: when there is no prompt handler, or when C{agent_capabilities} or C{auth_methods} promise
+            what nothing handles; all of that is named.
         """
         if self._prompt is None:
             raise ValueError("an agent needs a prompt_handler")
+        capabilities = self._capabilities
+        if capabilities is None:
+            capabilities = derive(V1, "agent", self._handlers, v1.AgentCapabilities)
+        else:
+            refuse_broken_promises(V1, "agent", capabilities, self._handlers, SETTERS)
+        if self.promises_authentication and "authenticate" not in self._handlers:
+            raise ValueError("the agent's auth_methods promise what nothing handles: they need authenticate_handler")
         return AcpAgent(
             prompt=self._prompt,
             prompt_blocks=self._prompt_blocks,
             handlers=self._handlers.copy(),
             info=self._info,
-            capabilities=self._capabilities or self._derived(),
+            capabilities=capabilities,
             auth_methods=self._auth_methods,
             request_timeout=self._request_timeout,
             prompt_timeouts=self._timeouts,
             cascades=self._cascades,
             limits=self._limits,
+            gates=self._gates(V1, V1_RULES),
         )
 
-    def _derived(self) -> v1.AgentCapabilities:
+    @property
+    def promises_authentication(self) -> bool:
         """
-        What the handlers show that the agent can do.
+        Whether a client is told of a way to authenticate that goes through the agent (1.31).
         """
-        handled = self._handlers
-        return v1.AgentCapabilities(
-            load_session="session/load" in handled,
-            session_capabilities=v1.SessionCapabilities(
-                list=v1.SessionListCapabilities() if "session/list" in handled else None,
-                delete=v1.SessionDeleteCapabilities() if "session/delete" in handled else None,
-                resume=v1.SessionResumeCapabilities() if "session/resume" in handled else None,
-                close=v1.SessionCloseCapabilities() if "session/close" in handled else None,
-            ),
-            auth=v1.AgentAuthCapabilities(logout=v1.LogoutCapabilities() if "logout" in handled else None),
-        )
+        return any(isinstance(each, v1.AuthMethodAgent) for each in self._auth_methods)
+
+    def handles(self, method: str) -> bool:
+        """
+        Whether a method has a handler already.
+        """
+        return method in self._handlers

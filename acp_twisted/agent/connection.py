@@ -17,16 +17,18 @@ from twisted.logger import Logger
 
 from acp_twisted.agent.blocking import run_blocking
 from acp_twisted.agent.context import PromptContext
-from acp_twisted.connection import Connection, decode, encode_result
+from acp_twisted.connection import Connection, decode
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
+    NotInitialized,
     ResourceNotFound,
 )
 from acp_twisted.handlers import outcome
+from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
@@ -53,7 +55,14 @@ class AgentConnection(Connection):
     """
 
     def __init__(self, agent: AcpAgent, clock: IReactorTime) -> None:
-        super().__init__(agent.handlers, clock, agent.limits, request_timeout=agent.request_timeout, answers_noise=True)
+        super().__init__(
+            agent.handlers,
+            clock,
+            agent.limits,
+            request_timeout=agent.request_timeout,
+            answers_noise=True,
+            gates=agent.gates,
+        )
         self.agent = agent
         self.client_capabilities = v1.ClientCapabilities()
         self.client_info: v1.Implementation | None = None
@@ -62,11 +71,13 @@ class AgentConnection(Connection):
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
+            "session/fork": self._new_session,
             "session/load": self._open_session,
             "session/resume": self._open_session,
             "session/prompt": self._prompt,
             "session/close": self._close_session,
             "session/delete": self._close_session,
+            "session/archive": self._close_session,
             "session/cancel": self._cancel_request,
         }
 
@@ -85,6 +96,42 @@ class AgentConnection(Connection):
         @param update: a C{v1} update, such as L{v1.AvailableCommandsUpdate}.
         """
         return self.notify(v1.SessionNotification(session_id=session_id, update=update))
+
+    @property
+    def peer_capabilities(self) -> v1.ClientCapabilities:
+        """
+        The same as C{client_capabilities}.
+        """
+        return self.client_capabilities
+
+    @property
+    def own_capabilities(self) -> v1.AgentCapabilities:
+        """
+        What the agent has advertised.
+        """
+        return self.agent.capabilities
+
+    def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
+        """
+        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which every call begins with.
+
+        @raise NotInitialized: before the client's C{initialize} was answered.
+        """
+        self._initialized_first()
+        return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+
+    def notify(self, notification: object) -> Deferred[None]:
+        """
+        See L{Connection.notify<acp_twisted.connection.Connection.notify>}.
+
+        @raise NotInitialized: before the client's C{initialize} was answered.
+        """
+        self._initialized_first()
+        return super().notify(notification)
+
+    def _initialized_first(self) -> None:
+        if not self._initialized:
+            raise NotInitialized("the client has not initialized the connection yet")
 
     # ---- what the peer asks of its router
 
@@ -115,7 +162,7 @@ class AgentConnection(Connection):
         if special is not None:
             return special(request, gate)
         method = V1.get(name, "request")
-        if method is not None and method.session_keyed:
+        if method is not None and method.session_keyed and name not in _ANY_SESSION:
             self._known_session(request.params)
         return super().handle_request(request, gate)
 
@@ -162,7 +209,7 @@ class AgentConnection(Connection):
         return _then(outcome(handler(params, self)), self._initialize_answered)
 
     def _initialize_answered(self, response: object) -> object:
-        encoded = encode_result(response, V1.require("initialize"))
+        encoded = self._encode(response, V1.require("initialize"))
         self._initialized = True
         return encoded
 
@@ -185,13 +232,18 @@ class AgentConnection(Connection):
         )
 
     def _new_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
-        params = decode(request.params, v1.NewSessionRequest)
+        """
+        C{session/new} and C{session/fork}, whose answers name a session that is this connection's from then on.
+        """
+        method = V1.require(request.method)
+        handler = self._handlers.get(request.method) or (_random_session if request.method == "session/new" else None)
+        if handler is None:
+            raise MethodNotFound(data={"method": request.method})
+        params = self._read(request.params, method)
         self._room_for_session()
-        handler = self._handlers.get("session/new") or _random_session
 
-        def answer(response: object) -> object:
-            encoded = encode_result(response, V1.require("session/new"))
-            assert isinstance(response, v1.NewSessionResponse)
+        def answer(response: Any) -> object:
+            encoded = self._encode(response, method)
             if not request.answered:  # else the client gave it up, and will never know of the session
                 self._add_session(response.session_id)
             return encoded
@@ -207,11 +259,11 @@ class AgentConnection(Connection):
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
         method = V1.require(request.method)
-        params: Any = decode(request.params, method.params)
+        params = self._read(request.params, method)
         self._room_for_session(params.session_id)
 
         def answer(response: object) -> object:
-            encoded = encode_result(response, method)
+            encoded = self._encode(response, method)
             if not request.answered:
                 self._add_session(params.session_id)
             return encoded
@@ -220,18 +272,18 @@ class AgentConnection(Connection):
 
     def _close_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
-        C{session/close} and C{session/delete}: the turn is cancelled now, and the handler is called when it is answered
-        (V1C10).  Only deletion knows sessions of other connections.
+        C{session/close}, C{session/delete} and C{session/archive}: the turn is cancelled now, and the handler is called
+        when it is answered (V1C10).  Only closing is for the sessions of this connection alone.
         """
         handler = self._handlers.get(request.method)
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
         method = V1.require(request.method)
-        params: Any = decode(request.params, method.params)
+        params = self._read(request.params, method)
         if request.method == "session/close":
             self._known_session(request.params)
         session = self._sessions.get(params.session_id)
-        answer = partial(encode_result, method=method)
+        answer = partial(self._encode, method=method)
         own = copy_context()  # the end of a turn is told from within that turn, whose token is not this request's
 
         def call() -> object:
@@ -294,7 +346,7 @@ class AgentConnection(Connection):
         """
         session = self._known_session(request.params)
         if not session.busy:  # a malformed prompt for a busy session is refused as the busy one
-            prompt = decode(request.params, v1.PromptRequest)
+            prompt = self._read(request.params, _PROMPT)
 
         def stop(trigger: str) -> None:
             turn = session.turn
@@ -309,7 +361,7 @@ class AgentConnection(Connection):
 
         request.stop = stop
         session.begin(
-            lambda response: request.respond(encode_result(response, _PROMPT)),
+            lambda response: request.respond(self._encode(response, _PROMPT)),
             request.fail,
             lambda turn: self._run(prompt, turn, gate),
             _cancelled,
@@ -346,6 +398,8 @@ class AgentConnection(Connection):
 
 
 _PROMPT = V1.require("session/prompt")
+_ANY_SESSION = {"session/unarchive", "session/status", "session/set_title"}
+"""What is about sessions that need not be open on this connection."""
 
 
 def _cancelled(response: object) -> v1.PromptResponse:

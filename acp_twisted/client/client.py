@@ -5,22 +5,48 @@ A client, and how it is built.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from zope.interface import implementer
 
+from acp_twisted.builder import derive, refuse_broken_promises
 from acp_twisted.client.connection import ClientConnection
+from acp_twisted.client.unstable import UNSTABLE_SETTERS, UnstableClientBuilder
+from acp_twisted.gates import V1_RULES, Gates
 from acp_twisted.handlers import Bound, Handler, Handlers, check_seconds, two_arguments
-from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
+from acp_twisted.interfaces import IMessageEndpoint, IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import V1
 from acp_twisted.transports import process, stream
 from acp_twisted.transports.process import AgentCommand
 
-Where: TypeAlias = "str | IStreamClientEndpoint | AgentCommand"
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from acp_twisted.client.v2.client import VersionedClientBuilder
+
+SETTERS: Final = {
+    "session/update": "session_update_handler",
+    "session/request_permission": "request_permission_handler",
+    "fs/read_text_file": "read_text_file_handler",
+    "fs/write_text_file": "write_text_file_handler",
+    "terminal/create": "create_terminal_handler",
+    "terminal/output": "terminal_output_handler",
+    "terminal/release": "release_terminal_handler",
+    "terminal/wait_for_exit": "wait_for_terminal_exit_handler",
+    "terminal/kill": "kill_terminal_handler",
+    "elicitation/create": "create_elicitation_handler",
+    "elicitation/complete": "complete_elicitation_handler",
+    "$/cancel_request": "cancel_request_handler",
+    **UNSTABLE_SETTERS,
+}
+"""The builder's method for each of the protocol's."""
+
+Where: TypeAlias = "str | IStreamClientEndpoint | IMessageEndpoint | AgentCommand"
 
 
 @implementer(IMessageReceiverFactory)
@@ -33,6 +59,8 @@ class AcpClient:
     @ivar request_timeout: seconds for each request but prompts.
     @ivar prompt_timeout: seconds for each prompt; 0 is without end.
     @ivar track_sessions: whether every session has its C{state} from its beginning.
+    @ivar gates: what messages are held to.
+    @ivar unstable: whether what the protocol has not settled yet can be called.
     """
 
     handlers: Handlers
@@ -43,13 +71,18 @@ class AcpClient:
     prompt_timeout: float
     limits: Limits
     track_sessions: bool = False
+    gates: Gates | None = None
+    unstable: bool = False
 
     @staticmethod
-    def builder() -> AcpClientBuilder:
+    def builder(*, unstable: bool = False) -> AcpClientBuilder:
         """
         A new builder.
+
+        @param unstable: whether it takes handlers for what the protocol has not settled yet, and its connections have
+            the calls for it.
         """
-        return AcpClientBuilder()
+        return AcpClientBuilder(unstable=unstable)
 
     def build_receiver(self, clock: IReactorTime) -> IMessageReceiver:
         """
@@ -67,19 +100,36 @@ class AcpClient:
         """
         Connect to an agent, or start one.
 
-        @param where: an endpoint, as an object or as users type it (C{"tcp:localhost:8123"}), or an L{AgentCommand}.
+        @param where: an endpoint, as an object or as users type it (C{"tcp:localhost:8123"}); a URL
+            (C{"wss://host/acp"}) or an L{AgentUrl<acp_twisted.transports.url.AgentUrl>}; or an L{AgentCommand}.
         @return: the connection, on which L{ClientConnection.initialize} comes first.  It fails with
             L{AcpConnectionError<acp_twisted.errors.AcpConnectionError>}, or with
             L{AgentStartError<acp_twisted.errors.AgentStartError>} when the command can't be started.
         """
         connection = self.connection(reactor)
-        transport: Deferred[Any]
-        if isinstance(where, AgentCommand):
-            transport = process.spawn(reactor, where, connection.peer, self.limits)
-        else:
-            endpoint = _endpoint(reactor, where) if isinstance(where, str) else where
-            transport = stream.connect(endpoint, connection.peer, self.limits, reactor)
-        return transport.addCallback(lambda _: connection)
+        return open_link(reactor, where, connection.peer, self.limits).addCallback(lambda _: connection)
+
+
+def open_link(reactor: Any, where: Where, receiver: IMessageReceiver, limits: Limits) -> Deferred[Any]:
+    """
+    Connect C{receiver} to an agent, or start one.
+
+    @return: fires with the transport; see L{AcpClient.connect}.
+    """
+    if isinstance(where, AgentCommand):
+        return process.spawn(reactor, where, receiver, limits)
+    if isinstance(where, str) and "://" in where:
+        where = _url(where)
+    if IMessageEndpoint.providedBy(where):
+        return where.connect_receiver(reactor, receiver, limits)
+    endpoint = _endpoint(reactor, where) if isinstance(where, str) else where
+    return stream.connect(endpoint, receiver, limits, reactor)
+
+
+def _url(where: str) -> IMessageEndpoint:
+    from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415
+
+    return AgentUrl(url=where)
 
 
 def _endpoint(reactor: Any, description: str) -> IStreamClientEndpoint:
@@ -90,7 +140,7 @@ def _endpoint(reactor: Any, description: str) -> IStreamClientEndpoint:
     return endpoint
 
 
-class AcpClientBuilder:
+class AcpClientBuilder(UnstableClientBuilder):
     """
     Collects what a client is made of; nothing is needed.
 
@@ -99,52 +149,37 @@ class AcpClientBuilder:
     second handler for a method is a L{ValueError}, except for session updates, where each one is told.
     """
 
-    def __init__(self) -> None:
-        self._handlers = Handlers()
+    def __init__(self, *, unstable: bool = False) -> None:
+        super().__init__(unstable=unstable)
         self._updates: list[Bound] = []
         self._info: v1.Implementation | None = None
         self._capabilities: v1.ClientCapabilities | None = None
-        self._request_timeout = 60.0
         self._prompt_timeout = 0.0
-        self._limits = Limits()
         self._track_sessions = False
 
-    def client_info(self, name: str, version: str, title: str | None = None) -> AcpClientBuilder:
+    def client_info(self, name: str, version: str, title: str | None = None) -> Self:
         """
         What C{initialize} says of the client.
         """
         self._info = v1.Implementation(name=name, version=version, title=title)
         return self
 
-    def client_capabilities(self, capabilities: v1.ClientCapabilities) -> AcpClientBuilder:
+    def client_capabilities(self, capabilities: v1.ClientCapabilities) -> Self:
         """
-        What the client can do, in place of what follows from its handlers.
+        What the client can do, in place of what follows from its handlers.  What it says of a method needs the
+        method's handler, or L{build} refuses it.
         """
         self._capabilities = capabilities
         return self
 
-    def request_timeout(self, seconds: float) -> AcpClientBuilder:
-        """
-        How long each request may take, prompts excepted; 60 seconds unless said otherwise, 0 is without end.
-        """
-        self._request_timeout = check_seconds("request_timeout", seconds)
-        return self
-
-    def prompt_timeout(self, seconds: float) -> AcpClientBuilder:
+    def prompt_timeout(self, seconds: float) -> Self:
         """
         How long each prompt may take; 0, which it is unless said otherwise, is without end.
         """
         self._prompt_timeout = check_seconds("prompt_timeout", seconds)
         return self
 
-    def limits(self, limits: Limits) -> AcpClientBuilder:
-        """
-        The bounds of each connection.
-        """
-        self._limits = limits
-        return self
-
-    def track_sessions(self, track: bool = True) -> AcpClientBuilder:
+    def track_sessions(self, track: bool = True) -> Self:
         """
         Give every session its C{state} from its beginning; see
         L{ClientSession.track<acp_twisted.client.session.ClientSession.track>}.
@@ -152,131 +187,108 @@ class AcpClientBuilder:
         self._track_sessions = track
         return self
 
-    def session_update_handler(self, handler: Handler) -> AcpClientBuilder:
+    def protocol_versions(self, *versions: int) -> VersionedClientBuilder:
+        """
+        Build a client that offers these versions of the protocol, and speaks the highest that the agent speaks too;
+        see L{VersionedClient<acp_twisted.client.v2.client.VersionedClient>}.  Without this, version 1 is spoken.
+
+        @return: a builder that has what this one has, to go on with.
+        """
+        from acp_twisted.client.v2.client import VersionedClientBuilder  # noqa: PLC0415
+
+        return VersionedClientBuilder.going_on(self, versions)
+
+    def session_update_handler(self, handler: Handler) -> Self:
         """
         Be told of every C{session/update}, as a L{v1.SessionNotification}.  Each is awaited before the session's next.
         """
         self._updates.append(two_arguments(handler, "session_update_handler"))
         return self
 
-    def request_permission_handler(self, handler: Handler) -> AcpClientBuilder:
+    def request_permission_handler(self, handler: Handler) -> Self:
         """
         Answer C{session/request_permission}.  When the session's turn is cancelled, the library answers C{cancelled}
         and cancels the handler's Deferred.
         """
         return self._on("session/request_permission", handler, "request_permission_handler")
 
-    def read_text_file_handler(self, handler: Handler) -> AcpClientBuilder:
+    def read_text_file_handler(self, handler: Handler) -> Self:
         """
         Answer C{fs/read_text_file}.
         """
         return self._on("fs/read_text_file", handler, "read_text_file_handler")
 
-    def write_text_file_handler(self, handler: Handler) -> AcpClientBuilder:
+    def write_text_file_handler(self, handler: Handler) -> Self:
         """
         Answer C{fs/write_text_file}.
         """
         return self._on("fs/write_text_file", handler, "write_text_file_handler")
 
-    def create_terminal_handler(self, handler: Handler) -> AcpClientBuilder:
+    def create_terminal_handler(self, handler: Handler) -> Self:
         """
         Answer C{terminal/create}.  The capability needs all five terminal handlers.
         """
         return self._on("terminal/create", handler, "create_terminal_handler")
 
-    def terminal_output_handler(self, handler: Handler) -> AcpClientBuilder:
+    def terminal_output_handler(self, handler: Handler) -> Self:
         """
         Answer C{terminal/output}.
         """
         return self._on("terminal/output", handler, "terminal_output_handler")
 
-    def wait_for_terminal_exit_handler(self, handler: Handler) -> AcpClientBuilder:
+    def wait_for_terminal_exit_handler(self, handler: Handler) -> Self:
         """
         Answer C{terminal/wait_for_exit}.
         """
         return self._on("terminal/wait_for_exit", handler, "wait_for_terminal_exit_handler")
 
-    def kill_terminal_handler(self, handler: Handler) -> AcpClientBuilder:
+    def kill_terminal_handler(self, handler: Handler) -> Self:
         """
         Answer C{terminal/kill}.
         """
         return self._on("terminal/kill", handler, "kill_terminal_handler")
 
-    def release_terminal_handler(self, handler: Handler) -> AcpClientBuilder:
+    def release_terminal_handler(self, handler: Handler) -> Self:
         """
         Answer C{terminal/release}.
         """
         return self._on("terminal/release", handler, "release_terminal_handler")
 
-    def create_elicitation_handler(self, handler: Handler) -> AcpClientBuilder:
+    def create_elicitation_handler(self, handler: Handler) -> Self:
         """
         Answer C{elicitation/create}.
         """
         return self._on("elicitation/create", handler, "create_elicitation_handler")
 
-    def complete_elicitation_handler(self, handler: Handler) -> AcpClientBuilder:
+    def complete_elicitation_handler(self, handler: Handler) -> Self:
         """
         Be told of C{elicitation/complete}.
         """
         return self._on("elicitation/complete", handler, "complete_elicitation_handler")
 
-    def cancel_request_handler(self, handler: Handler) -> AcpClientBuilder:
-        """
-        Be told of every C{$/cancel_request}, after it has taken effect, which this does not change.
-        """
-        return self._on("$/cancel_request", handler, "cancel_request_handler")
-
-    def ext_request_handler(self, method: str, handler: Handler) -> AcpClientBuilder:
-        """
-        Answer an extension's request; params and result are plain JSON.
-
-        @param method: its name, which begins with an underscore.
-        """
-        self._handlers.add_extension(method, handler, "ext_request_handler")
-        return self
-
-    def ext_notification_handler(self, method: str, handler: Handler) -> AcpClientBuilder:
-        """
-        Be told of an extension's notification; its params are plain JSON.
-
-        @param method: its name, which begins with an underscore.
-        """
-        self._handlers.add_extension(method, handler, "ext_notification_handler")
-        return self
-
-    def _on(self, method: str, handler: Handler, setter: str) -> AcpClientBuilder:
-        self._handlers.add(method, handler, setter)
-        return self
-
     def build(self) -> AcpClient:
         """
         The client.
+
+        @raise ValueError: when C{client_capabilities} promise what nothing handles; all of that is named.
         """
+        capabilities = self._capabilities
+        if capabilities is None:
+            capabilities = derive(V1, "client", self._handlers, v1.ClientCapabilities)
+            if capabilities.elicitation is not None:
+                # An agent's page in a browser is the user's business, which no handler shows (ELIC-CLIENT-URL-CONSENT).
+                capabilities.elicitation.form = v1.ElicitationFormCapabilities()
+        else:
+            refuse_broken_promises(V1, "client", capabilities, self._handlers, SETTERS)
         return AcpClient(
             handlers=self._handlers.copy(),
             update_handlers=tuple(self._updates),
             info=self._info,
-            capabilities=self._capabilities or self._derived(),
+            capabilities=capabilities,
             request_timeout=self._request_timeout,
             prompt_timeout=self._prompt_timeout,
             limits=self._limits,
             track_sessions=self._track_sessions,
-        )
-
-    def _derived(self) -> v1.ClientCapabilities:
-        """
-        What the handlers show that the client can do.
-        """
-        handled = self._handlers
-        terminal = ("create", "output", "wait_for_exit", "kill", "release")
-        return v1.ClientCapabilities(
-            fs=v1.FileSystemCapabilities(
-                read_text_file="fs/read_text_file" in handled, write_text_file="fs/write_text_file" in handled
-            ),
-            terminal=all(f"terminal/{name}" in handled for name in terminal),
-            elicitation=(
-                v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())
-                if "elicitation/create" in handled
-                else None
-            ),
+            gates=self._gates(V1, V1_RULES),
+            unstable=self._unstable,
         )

@@ -29,6 +29,7 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import V1
 
 if TYPE_CHECKING:
     from acp_twisted.client.client import AcpClient
@@ -42,15 +43,23 @@ class ClientConnection(Connection):
     """
     The client's side of one connection.
 
+    @cvar protocol_version: the version that is spoken.
     @ivar client: the client that it belongs to.
     @ivar agent_capabilities: what the agent can do; nothing before L{initialize}.
     @ivar agent_info: what the agent says of itself, if it did.
     @ivar auth_methods: the ways to authenticate that it offers.
     """
 
+    protocol_version = PROTOCOL_VERSION
+
     def __init__(self, client: AcpClient, clock: IReactorTime) -> None:
         super().__init__(
-            client.handlers, clock, client.limits, request_timeout=client.request_timeout, answers_noise=False
+            client.handlers,
+            clock,
+            client.limits,
+            request_timeout=client.request_timeout,
+            answers_noise=False,
+            gates=client.gates,
         )
         self.client = client
         self.agent_capabilities = v1.AgentCapabilities()
@@ -81,10 +90,15 @@ class ClientConnection(Connection):
             meta=meta,
         )
         call = super().prepare(request)
-        call.addCallbacks(self._agreed, _not_started)
+        call.addCallbacks(self.agreed, not_started)
         return self.publish(call, request, timeout=timeout)
 
-    def _agreed(self, response: v1.InitializeResponse) -> v1.InitializeResponse:
+    def agreed(self, response: v1.InitializeResponse) -> v1.InitializeResponse:
+        """
+        C{initialize} was answered.
+
+        @raise AcpVersionError: when it is not with version 1; the connection is closed.
+        """
         if response.protocol_version != PROTOCOL_VERSION:
             self.close()
             raise AcpVersionError(response.protocol_version)
@@ -103,6 +117,30 @@ class ClientConnection(Connection):
         if not self._initialized:
             raise NotInitialized()
         return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+
+    def notify(self, notification: object) -> Deferred[None]:
+        """
+        See L{Connection.notify<acp_twisted.connection.Connection.notify>}.
+
+        @raise NotInitialized: before L{initialize} was answered.
+        """
+        if not self._initialized:
+            raise NotInitialized()
+        return super().notify(notification)
+
+    @property
+    def peer_capabilities(self) -> v1.AgentCapabilities:
+        """
+        The same as C{agent_capabilities}.
+        """
+        return self.agent_capabilities
+
+    @property
+    def own_capabilities(self) -> v1.ClientCapabilities:
+        """
+        What the client has advertised.
+        """
+        return self.client.capabilities
 
     # ---- what the client asks
 
@@ -363,6 +401,9 @@ class ClientConnection(Connection):
         """
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
+        if request.method == "elicitation/create" and request.method not in self._handlers:
+            # It says why nobody answers it, where there is a reason (ELIC-CLIENT-UNADVERTISED-MODE-INVALID-PARAMS).
+            self._read(request.params, V1.require(request.method))
         if request.method != "session/request_permission":
             return super().handle_request(request, gate)
         session_id = self.lane_of(request.method, request.params)
@@ -441,7 +482,7 @@ class ClientConnection(Connection):
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
-def _not_started(failure: Failure) -> Failure:
+def not_started(failure: Failure) -> Failure:
     """
     A program that ended before it answered C{initialize} did not start (B69).
     """

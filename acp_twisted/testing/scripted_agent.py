@@ -90,6 +90,9 @@ def build_agent(
     builder = (
         AcpAgent.builder()
         .agent_info("acp_twisted-scripted-agent", __version__, "Scripted agent")
+        # Whoever drives it says what it is to ask, and of whom: also what his client does not advertise.
+        .capability_gates(False)
+        .absolute_paths(False)
         .prompt_handler(scripted.prompt)
         .new_session_handler(sessions.new)
         .load_session_handler(sessions.load)

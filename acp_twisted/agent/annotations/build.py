@@ -271,11 +271,10 @@ class _Definition:
                 said.prompt_capabilities = v1.PromptCapabilities(
                     image=each.image, audio=each.audio, embedded_context=each.embedded_context
                 )
-        agent = builder.build()
-        agents_own = [each for each in agent.auth_methods if isinstance(each, v1.AuthMethodAgent)]
-        if agents_own and "authenticate" not in agent.handlers:
+        if builder.promises_authentication and not builder.handles("authenticate"):
             self._fault("its auth_methods promise what nothing handles; decorate a method with @authenticate")
             self._refuse()
+        agent = builder.build()
         return evolve(agent, capabilities=union_of(agent.capabilities, said))
 
 

@@ -1,0 +1,2 @@
+Both halves hold what they send to what the peer advertised: a call that needs more raises ``AcpCapabilityError`` with the capability's dotted name and sends nothing, boolean options and terminal logins are left out for clients that cannot take them, and paths must be absolute in both directions. ``capability_gates(False)`` and ``absolute_paths(False)`` of the builders turn it off.
+Explicit capabilities that promise a method which nothing handles fail in ``build()``, with all of them named.
