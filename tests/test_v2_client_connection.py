@@ -357,6 +357,7 @@ def test_one_tool_call_or_terminal_is_cancelled() -> None:
 def test_a_capability_that_is_taken_back() -> None:
     """V2N11: null and an object without cancel both end it."""
     talk = busy()
+    gone: Any
     for gone in (None, {}):
         talk.send(update("tool_call_update", toolCallId="t", capabilities={"cancel": {}}))
         assert talk.session.can_cancel_tool_call("t")
@@ -462,7 +463,7 @@ def test_updates_that_precede_the_answer_to_session_new() -> None:
 def test_the_rest_of_what_a_client_asks() -> None:
     """Each method's name and params, and its answer as an object of version 2."""
     talk = ClientHalf(client(), authMethods=[{"type": "agent", "methodId": "a", "name": "A"}])
-    asked = {
+    asked: dict[str, tuple[Any, Any, Any]] = {
         "auth/login": (talk.connection.login("a"), {"methodId": "a"}, {}),
         "auth/logout": (talk.connection.logout(), {}, {}),
         "session/list": (talk.connection.list_sessions("/w"), {"cwd": "/w"}, {"sessions": []}),

@@ -51,7 +51,7 @@ def test_a_prompt_is_accepted_and_then_worked_on() -> None:
     assert accepted.value == "m1"
     talk.send(user(), RUNNING, said("a"))
     assert not done.over
-    assert talk.session.prompts == (prompt,)
+    assert list(talk.session.prompts) == [prompt]
     talk.send(idle("end_turn"))
     assert done.value == v2.IdleStateUpdate(stop_reason="end_turn")
     assert prompt.over

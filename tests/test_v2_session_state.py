@@ -167,15 +167,20 @@ def test_a_new_session_is_idle() -> None:
     assert (SessionState().foreground, SessionState().background) == ("idle", None)
 
 
+def reported(picture: SessionState) -> tuple[Any, Any, Any]:
+    """The state of the work."""
+    return picture.foreground, picture.stop_reason, picture.background
+
+
 def test_the_state_and_the_background_are_the_last_report() -> None:
     """A report that does not mention background work says nothing of it; an unknown state keeps its name (2.90)."""
     work = [{"type": "terminal", "terminalId": "x"}]
-    state = fed(told("state_update", state="running", background=work))
-    assert state.background == (v2.BackgroundTerminal(terminal_id="x"),)
-    state.feed(told("state_update", state="_pondering", background=work))
-    assert (state.foreground, state.stop_reason, state.background) == ("_pondering", None, None)
-    state.feed(told("state_update", state="idle", stopReason="refusal", background=[]))
-    assert (state.foreground, state.stop_reason, state.background) == ("idle", "refusal", ())
+    picture = fed(told("state_update", state="running", background=work))
+    assert reported(picture) == ("running", None, (v2.BackgroundTerminal(terminal_id="x"),))
+    picture.feed(told("state_update", state="_pondering", background=work))
+    assert reported(picture) == ("_pondering", None, None)
+    picture.feed(told("state_update", state="idle", stopReason="refusal", background=[]))
+    assert reported(picture) == ("idle", "refusal", ())
 
 
 def test_cancelling_marks_what_is_not_finished() -> None:
