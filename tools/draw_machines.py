@@ -1,7 +1,7 @@
 """
 Draw the state machines of the library, from the code, for the documentation.
 
-    python tools/draw_machines.py            writes docs/diagrams/prompt_session.{rst,dot,mmd}
+    python tools/draw_machines.py            writes docs/diagrams/{prompt_session,foreground}.{rst,dot,mmd}
     python tools/draw_machines.py --check    writes nothing; fails if one of them is not what the code says
 
 It needs nothing but Automat: C{.rst} is a table, C{.mmd} a Mermaid state diagram, and C{.dot} is for whoever has
@@ -12,23 +12,47 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+from attrs import frozen
 from automat._typed import TypeMachine
 
+from acp_twisted.turn._foreground_machine import ForegroundInputs, foreground_machine
 from acp_twisted.turn._machine import TurnInputs, turn_machine
 
 DIAGRAMS = Path(__file__).resolve().parent.parent / "docs" / "diagrams"
 
 Row = tuple[str, str, str, str]
 
-STATES = ["Idle", "Running", "Cancelling", "Closing", "Closed"]
-INPUTS = [name for name in vars(TurnInputs) if not name.startswith("_")]
+
+@frozen
+class Machine:
+    """
+    One machine and what it is called.
+    """
+
+    name: str
+    machine: TypeMachine[Any, Any]
+    inputs: type
+    states: tuple[str, ...]
 
 
-def rows(machine: TypeMachine[TurnInputs, object]) -> list[Row]:
+MACHINES = (
+    Machine("prompt_session", turn_machine, TurnInputs, ("Idle", "Running", "Cancelling", "Closing", "Closed")),
+    Machine(
+        "foreground",
+        foreground_machine,
+        ForegroundInputs,
+        ("Idle", "Admitting", "Running", "Blocked", "Cancelling", "Closing", "Closed"),
+    ),
+)
+
+
+def rows(drawn: Machine) -> list[Row]:
     """
     The transitions as state, input, output and next state; no output is the empty string.
     """
+    events = [name for name in vars(drawn.inputs) if not name.startswith("_")]
     found = [
         (
             before.name,
@@ -36,9 +60,9 @@ def rows(machine: TypeMachine[TurnInputs, object]) -> list[Row]:
             ", ".join(output.name for output in outputs if not output.name.startswith("returns(")),
             after.name,
         )
-        for before, event, after, outputs in machine.__automat_automaton__.allTransitions()
+        for before, event, after, outputs in drawn.machine.__automat_automaton__.allTransitions()
     ]
-    return sorted(found, key=lambda row: (STATES.index(row[0]), INPUTS.index(row[1])))
+    return sorted(found, key=lambda row: (drawn.states.index(row[0]), events.index(row[1])))
 
 
 def edges(table: list[Row]) -> list[tuple[str, str, list[str]]]:
@@ -62,12 +86,12 @@ def as_table(table: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_dot(table: list[Row]) -> str:
+def as_dot(name: str, table: list[Row]) -> str:
     """
     The machine as a directed graph for Graphviz.
     """
     lines = [
-        "digraph prompt_session {",
+        f"digraph {name} {{",
         "    rankdir=LR;",
         "    node [shape=box, style=rounded];",
         "    Idle [penwidth=2];",
@@ -91,12 +115,13 @@ def drawings() -> dict[str, str]:
     """
     Every drawing, by its file name.
     """
-    table = rows(turn_machine)  # type: ignore[arg-type]  # the core's type does not matter here
-    return {
-        "prompt_session.rst": as_table(table),
-        "prompt_session.dot": as_dot(table),
-        "prompt_session.mmd": as_mermaid(table),
-    }
+    drawn: dict[str, str] = {}
+    for each in MACHINES:
+        table = rows(each)
+        drawn[f"{each.name}.rst"] = as_table(table)
+        drawn[f"{each.name}.dot"] = as_dot(each.name, table)
+        drawn[f"{each.name}.mmd"] = as_mermaid(table)
+    return drawn
 
 
 def main(arguments: list[str], directory: Path = DIAGRAMS) -> int:

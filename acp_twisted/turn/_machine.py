@@ -15,13 +15,14 @@ from functools import partial
 from typing import Protocol
 
 from attrs import define, field
-from automat import TypeMachine, TypeMachineBuilder
+from automat import TypeMachineBuilder
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpError, InternalError, InvalidRequest, LocalError, RequestCancelled, answer_for
+from acp_twisted.turn._indexed import indexed
 from acp_twisted.turn._turn import Turn
 from acp_twisted.turn.timeouts import PromptTimeouts, iso8601_duration
 
@@ -390,22 +391,7 @@ def _make_builder() -> TypeMachineBuilder[TurnInputs, TurnCore]:  # noqa: PLR091
     return builder
 
 
-def _indexed(machine: TypeMachine[TurnInputs, TurnCore]) -> TypeMachine[TurnInputs, TurnCore]:
-    """
-    The machine with its transitions in a dictionary.
-
-    Automat looks a transition up by going through all of them, which here takes longer than everything else that a
-    turn does.  The name of the automaton within the machine is Automat's own affair: should it change, this does
-    nothing, and a test says so.
-    """
-    automaton = getattr(machine, "__automat_automaton__", None)
-    if automaton is not None:
-        found = {(state.name, event): (after, outputs) for state, event, after, outputs in automaton.allTransitions()}
-        automaton.outputForInput = lambda state, event: found[state.name, event]
-    return machine
-
-
-turn_machine = _indexed(_make_builder().build())
+turn_machine = indexed(_make_builder().build())
 """
 Makes the machine that drives one L{TurnCore}.
 """
