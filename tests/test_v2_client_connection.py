@@ -23,7 +23,7 @@ from halves_v2 import (
 from twisted.internet.defer import CancelledError, Deferred
 
 from acp_twisted import AcpClient
-from acp_twisted.client.permissions import Ask, first_allow
+from acp_twisted.client.permissions import AllowList, Ask, first_allow
 from acp_twisted.client.v2.client import VersionedClient
 from acp_twisted.client.v2.followers import SessionFollower
 from acp_twisted.errors import AcpCapabilityError, AuthRequired, InvalidResponse, NotInitialized, ResourceNotFound
@@ -102,6 +102,14 @@ def test_a_handler_of_version_1_serves_version_2(handler: Any) -> None:
     talk = busy(handler)
     talk.send(permission(7))
     assert talk.take() == [answer(7, ALLOWED)]
+
+
+def test_an_allow_list_serves_version_2() -> None:
+    """The tool call is the subject's, what it leaves out is what the picture knows, and there may be none."""
+    talk = busy(AllowList(kinds=["read"]), track_sessions=True)
+    talk.send(update("tool_call_update", toolCallId="t", kind="read"))
+    talk.send(permission(7, subject=FOR_CALL), permission(8, subject=FOR_TERMINAL), permission(9))
+    assert talk.take() == [answer(7, ALLOWED), answer(8, CANCELLED), answer(9, CANCELLED)]
 
 
 def test_session_cancel_answers_what_is_open() -> None:

@@ -6,6 +6,8 @@ offered for a yes, and a no for which the agent offers no option is C{cancelled}
 
 An agent says itself what it is about to do: a policy that looks at the kind, the name or the title of a tool call
 trusts the agent that far.
+
+They serve both versions of the protocol.  A request of version 2 need not be about a tool call.
 """
 
 from __future__ import annotations
@@ -106,17 +108,18 @@ class AllowList:
         """
         Answer a request.
         """
-        if self._fits(request.tool_call, _known(request, connection)):
+        call = _tool_call_of(request)
+        if call is not None and self._fits(call, _known(request.session_id, call, connection)):
             return first_allow(request)
         return self._otherwise(request, connection)
 
-    def _fits(self, call: v1.ToolCallUpdate, known: TrackedToolCall | None) -> bool:
+    def _fits(self, call: Any, known: TrackedToolCall | None) -> bool:
         kind, name, title = call.kind, call.name, call.title
         if known is not None:
             kind, name, title = kind or known.kind, name or known.name, title or known.title
         if kind in self._kinds or name in self._names:
             return True
-        return title is not None and any(fnmatchcase(title, pattern) for pattern in self._titles)
+        return isinstance(title, str) and any(fnmatchcase(title, pattern) for pattern in self._titles)
 
 
 def _strings(what: str, words: Iterable[str]) -> Iterable[str]:
@@ -125,10 +128,19 @@ def _strings(what: str, words: Iterable[str]) -> Iterable[str]:
     return words
 
 
-def _known(request: v1.RequestPermissionRequest, connection: ClientConnection | None) -> TrackedToolCall | None:
-    session = None if connection is None else connection.session(request.session_id)
+def _tool_call_of(request: Any) -> Any:
+    """
+    What is to be allowed, as an update of a tool call; L{None} for a request of version 2 that is about none.
+    """
+    if isinstance(request, v1.RequestPermissionRequest):
+        return request.tool_call
+    return getattr(request.subject, "tool_call", None)
+
+
+def _known(session_id: str, call: Any, connection: ClientConnection | None) -> TrackedToolCall | None:
+    session = None if connection is None else connection.session(session_id)
     state = None if session is None else session.state
-    return None if state is None else state.tool_call(request.tool_call.tool_call_id)
+    return None if state is None else state.tool_call(call.tool_call_id)
 
 
 class Ask:
