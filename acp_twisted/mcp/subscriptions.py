@@ -101,6 +101,7 @@ class Subscriptions:
     def __init__(self, session: McpSession) -> None:
         self._session = session
         self._open: dict[object, tuple[Subscription, Deferred[Subscription], IDelayedCall | None]] = {}
+        self._early: list[Callable[[], None]] | None = None
         session.on_subscribed = self._notified
         session.on_server_cancel = self._cancelled
 
@@ -131,8 +132,11 @@ class Subscriptions:
         }
         if uris:
             wanted["resourceSubscriptions"] = list(uris)
-        # Its answer is its end, so only the acknowledgement has a timeout.
+        # Its answer is its end, so only the acknowledgement has a timeout.  That may come from inside of this call, on
+        # a link that delivers at once, when the number of the request is not known yet.
+        outer, self._early = self._early, []
         call = session.request(LISTEN, {"notifications": wanted}, timeout=0, max_timeout=0, progress=False)
+        early, self._early = self._early, outer
         subscription = Subscription(call, tell)
         opened: Deferred[Subscription] = Deferred(lambda _: call.cancel())
         number = subscription.request_id = call.request_id
@@ -140,14 +144,19 @@ class Subscriptions:
         timer = session.clock.callLater(seconds, self._too_late, number, seconds) if seconds and number else None
         if number is not None:
             self._open[number] = (subscription, opened, timer)
+        for again in early:
+            again()
         call.addCallbacks(lambda _: self._ended(number, subscription, opened, None), _error_of)
         call.addCallback(lambda error: None if error is None else self._ended(number, subscription, opened, error))
         return opened
 
     def _notified(self, number: object, notification: Notification) -> None:
-        subscription, opened, timer = self._open.get(number, (None, None, None))
-        if subscription is None or opened is None:
+        found = self._open.get(number) if isinstance(number, (int, str)) else None
+        if found is None:
+            if self._early is not None:
+                self._early.append(lambda: self._notified(number, notification))
             return
+        subscription, opened, timer = found
         if notification.method != "notifications/subscriptions/acknowledged":
             subscription._take(notification)
         elif subscription.honored is None:
@@ -167,14 +176,16 @@ class Subscriptions:
         if found is not None:
             found[0]._over("server", None)
             Deferred.cancel(found[0]._call)  # Call's own would tell the server
+        elif self._early is not None:
+            self._early.append(lambda: self._cancelled(number))
 
     def _too_late(self, number: object, seconds: float) -> None:
         subscription, opened, _ = self._open[number]
         error = RequestTimedOut(LISTEN, seconds)
         subscription._over(None, error)
-        subscription._call.cancel("timeout")
         if not opened.called:
             opened.errback(error)
+        subscription._call.cancel("timeout")
 
     def _ended(
         self, number: object, subscription: Subscription, opened: Deferred[Subscription], error: AcpError | None
