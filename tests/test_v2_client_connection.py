@@ -615,3 +615,45 @@ def test_capabilities_of_the_agent() -> None:
     assert talk.connection.supports("session.delete")
     assert not talk.connection.supports("session.fork")
     assert set(AGENT_CAPABILITIES) == {"session"}
+
+
+# ---- what both sides advertised
+
+
+def test_what_needs_a_capability_is_not_sent() -> None:
+    """1.17, 2.21: content, servers and folders that the agent does not take raise, and nothing is sent."""
+    talk = ClientHalf(client(), capabilities={"session": {"mcp": {"stdio": {}}}})
+    image = v2.ImageContent(data="", mime_type="image/png")
+    with pytest.raises(AcpCapabilityError, match="session.prompt.image"):
+        talk.session.prompt([image])
+    with pytest.raises(AcpCapabilityError, match="session.mcp.http"):
+        talk.connection.new_session("/w", [v2.McpServerHttp(name="m", url="http://x")])
+    with pytest.raises(AcpCapabilityError, match="session.additionalDirectories"):
+        talk.connection.resume_session("s1", "/w", additional_directories=["/x"])
+    assert talk.session.prompts == ()
+    assert talk.take() == []
+    talk.connection.new_session("/w", [v2.McpServerStdio(name="m", command="/c")])
+    talk.session.prompt([v2.ResourceLink(name="r", uri="file:///r")])
+    assert [each["method"] for each in talk.take()] == ["session/new", "session/prompt"]
+
+
+def test_paths_are_absolute() -> None:
+    """1.01: a relative one of ours is a mistake."""
+    talk = ClientHalf(client())
+    with pytest.raises(ValueError, match="absolute"):
+        talk.connection.new_session("w")
+    with pytest.raises(ValueError, match="absolute"):
+        talk.connection.new_session("/w", [v2.McpServerStdio(name="m", command="npx")])
+    assert talk.take() == []
+
+
+@pytest.mark.parametrize("mode", ["url", "_new"])
+def test_an_elicitation_in_a_mode_that_was_not_advertised(mode: str) -> None:
+    """1.174: -32602, and the handler does not see it."""
+    asked: list[Any] = []
+    talk = busy(create_elicitation_handler=asked.append)
+    params = {"sessionId": "s1", "mode": mode, "message": "m", "elicitationId": "e", "url": "https://x"}
+    talk.send({"id": 7, "method": "elicitation/create", "params": params})
+    [refused] = talk.take()
+    assert refused["error"]["code"] == -32602
+    assert asked == []

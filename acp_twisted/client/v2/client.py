@@ -16,7 +16,8 @@ from acp_twisted._version import __version__
 from acp_twisted.builder import derive
 from acp_twisted.client.client import AcpClient, AcpClientBuilder, Where, open_link
 from acp_twisted.client.v2.negotiation import Negotiation
-from acp_twisted.gates import Gates, Rules
+from acp_twisted.gates import Gates
+from acp_twisted.gates_v2 import RULES
 from acp_twisted.handlers import Bound, Handlers
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
@@ -188,7 +189,3 @@ class VersionedClientBuilder(AcpClientBuilder):
             spares_background=self._spares_background,
             gates=self._gates(words, RULES),
         )
-
-
-RULES = Rules()
-"""What messages of version 2 are held to, besides the capabilities of their methods."""
