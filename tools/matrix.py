@@ -51,7 +51,7 @@ def table(columns: Sequence[tuple[Cell, Verdicts]]) -> tuple[str, bool]:
     for step in steps:
         marks = [mark(step, verdicts, known(cell)) for cell, verdicts in columns]
         good = good and not {"FAIL", "new"} & set(marks)
-        for each in marks:
+        for each in filter(None, marks):
             counts[each] = counts.get(each, 0) + 1
         fields = (each.ljust(len(head)) for each, head in zip(marks, heads, strict=True))
         lines.append(f"{step:{wide}}  " + "  ".join(fields).rstrip())

@@ -73,7 +73,7 @@ class Cell:
         return f"{self.client}-{self.agent}-{self.transport}"
 
 
-PEERS = ("python", "typescript", "rust")
+PEERS = ("python", "typescript", "rust", "java")
 CELLS: Sequence[Cell] = (
     Cell(OURS, OURS),
     Cell(OURS, OURS, "tcp"),

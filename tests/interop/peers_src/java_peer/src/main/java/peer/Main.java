@@ -1,11 +1,13 @@
 package peer;
 
 /**
- * An agent and a client on the Java SDK, for the plans of race_plans.py.
+ * Agents and clients on the Java SDK: for the plans of race_plans.py, and for the steps of interop.matrix.steps.
  *
  * <pre>
  *   java -jar java-peer.jar agent [listen]
  *   java -jar java-peer.jar client PLAN_FILE spawn AGENT [ARGUMENT...]
+ *   java -jar java-peer.jar matrix-agent
+ *   java -jar java-peer.jar matrix-client PLAN_FILE
  * </pre>
  *
  * The SDK's client has no transport for TCP. Neither half of version 0.14 knows $/cancel_request.
@@ -16,11 +18,12 @@ public final class Main {
     }
 
     public static void main(String[] arguments) throws Exception {
-        if (arguments[0].equals("agent")) {
-            RaceAgent.serve(arguments.length > 1);
-        }
-        else {
-            RaceClient.run(arguments);
+        switch (arguments[0]) {
+            case "agent" -> RaceAgent.serve(arguments.length > 1);
+            case "client" -> RaceClient.run(arguments);
+            case "matrix-agent" -> MatrixAgent.serve();
+            case "matrix-client" -> MatrixClient.run(arguments[1]);
+            default -> throw new IllegalArgumentException(arguments[0]);
         }
         System.exit(0);
     }
