@@ -50,6 +50,13 @@ class Outgoing:
     def __len__(self) -> int:
         return len(self._pending)
 
+    def new_id(self) -> int:
+        """
+        An id that no request of this connection has had: for whoever sends requests besides this table.
+        """
+        self._last_id += 1
+        return self._last_id
+
     def publish(self, call: Call[Any], params: object, asked: Asked, timeout: float, max_timeout: float) -> None:
         """
         Send a prepared request.  Whatever prevents that ends it.
@@ -104,10 +111,16 @@ class Outgoing:
         pending.stop_timer()
         if pending.live and pending.id is not None:
             del self._pending[pending.id]
-            self._given_up[pending.id] = None
-            if len(self._given_up) > self._limits.max_remembered_ids:
-                self._given_up.popitem(last=False)
+            self.given_up(pending.id)
             self._over(pending)
+
+    def given_up(self, number: int) -> None:
+        """
+        Nobody waits for the answer to the request C{number} any more; if it still comes, that is nothing strange.
+        """
+        self._given_up[number] = None
+        if len(self._given_up) > self._limits.max_remembered_ids:
+            self._given_up.popitem(last=False)
 
     def detach(self, pending: Pending) -> None:
         """

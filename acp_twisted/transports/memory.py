@@ -1,5 +1,5 @@
 """
-Two transports joined in memory, for tests: no reactor, no framing, every message seen.
+Two transports joined in memory: no reactor, no framing, and every message seen by the tests that want that.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class MemoryTransport:
         if self.closed or self._half_closed:
             return
         link, limits = self._link, self._link.limits
-        link.wire.append((self.direction, message))
+        if link.record:
+            link.wire.append((self.direction, message))
         self.unsent += len(message) + 1
         self._put(message)
         if self.unsent > limits.max_unsent_bytes:
@@ -183,14 +184,17 @@ class MemoryLink:
         limits: Limits | None = None,
         *,
         auto: bool = True,
+        record: bool = True,
     ) -> None:
         """
         @param clock: by default one of the link's own, which stands still.
         @param auto: deliver at once, rather than by L{deliver}.
+        @param record: keep what was sent in C{wire}, which is for tests; a link that lives on would hold it all.
         """
         self.clock: IReactorTime = Clock() if clock is None else clock
         self.limits = Limits() if limits is None else limits
         self.auto = auto
+        self.record = record
         self.wire: list[tuple[Direction, bytes]] = []
         self.a = MemoryTransport(self, receiver_a, "a>b")
         self.b = MemoryTransport(self, receiver_b, "b>a")
