@@ -1,261 +1,204 @@
 """
-An agent's site without sockets: raw bytes in, raw bytes out, on a clock that a test moves.
+The HTTP below our client's transport, without sockets: requests that are written down, and answers that a test gives.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from attrs import define, field
-from transport_fakes import SocketTransport
-from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
-from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IAddress
+from transport_fakes import RecordingReceiver
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from acp_twisted import AcpAgent
-from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.limits import Limits
-from acp_twisted.schema import v1
-from acp_twisted.transports.http.resource import AcpResource
-from acp_twisted.transports.http.site import AcpSite
-
-INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}'
-NEW_SESSION = '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}'
-JSON = {"Content-Type": "application/json"}
-EVENTS = {"Accept": "text/event-stream"}
-UPGRADE = {
-    "Connection": "keep-alive, Upgrade",
-    "Upgrade": "websocket",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-}
+from acp_twisted.transports.http.client import HttpClientTransport
+from acp_twisted.transports.http.cookies import Cookies
+from acp_twisted.transports.http.exchange import HeaderList, ResponseReader, Truncated
 
 
-async def say(request: v1.PromptRequest, context: Any) -> v1.PromptResponse:
-    """Three chunks, then the end."""
-    for number in range(3):
-        await context.send_message(f"{number}")
-    return v1.PromptResponse(stop_reason="end_turn")
-
-
-def agent(limits: Limits | None = None) -> AcpAgent:
-    """An agent that says three things; its sessions are called s1, s2, …"""
-    made: list[None] = []
-
-    def new_session(_: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        made.append(None)
-        return v1.NewSessionResponse(session_id=f"s{len(made)}")
-
-    builder = AcpAgent.builder().prompt_handler(say).new_session_handler(new_session)
-    builder.load_session_handler(lambda request: v1.LoadSessionResponse())
-    builder.close_session_handler(lambda request: None)
-    return builder.limits(Limits() if limits is None else limits).build()
-
-
-@define
-class Answer:
+@define(eq=False)
+class FakeExchange:
     """
-    One response.
-
-    @ivar whole: whether its body has ended.
+    One request, and what a test answers.
     """
 
-    status: int
-    headers: dict[str, str]
-    body: bytes = b""
-    whole: bool = True
-    every: list[tuple[str, str]] = field(factory=list)
+    method: bytes
+    headers: dict[bytes, bytes]
+    body: bytes
+    reader: ResponseReader
+    cancelled: bool = False
+    paused: bool = False
+    answered: bool = False
 
-    def json(self) -> Any:
-        """The body, decoded."""
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def pause(self) -> None:
+        self.paused = True
+
+    def resume(self) -> None:
+        self.paused = False
+
+    @property
+    def message(self) -> Any:
+        """
+        What was POSTed.
+        """
         return json.loads(self.body)
 
-    def events(self) -> list[Any]:
-        """The messages of an event stream, decoded."""
-        blocks = self.body.decode().split("\n\n")
-        return [json.loads(block.removeprefix("data: ")) for block in blocks if block.startswith("data: ")]
+    def head(self, status: int, **headers: bytes | list[bytes]) -> None:
+        """
+        Begin the answer; C{_} in a name is C{-}.
+        """
+        self.answered = True
+        listed = {
+            name.replace("_", "-").encode(): value if isinstance(value, list) else [value]
+            for name, value in headers.items()
+        }
+        self.reader.response_started(status, listed)
+
+    def answer(self, status: int, body: bytes = b"", **headers: bytes | list[bytes]) -> None:
+        """
+        Answer.
+        """
+        self.head(status, **headers)
+        if body:
+            self.reader.body_received(body)
+        self.reader.response_ended(None)
+
+    def accept(self) -> None:
+        """
+        Answer as to a message that is on its way.
+        """
+        self.answer(202)
+
+    def open(self, **headers: bytes | list[bytes]) -> None:
+        """
+        Open an event stream.
+        """
+        self.head(200, content_type=b"text/event-stream", **headers)
+
+    def event(self, message: object, event_id: str = "") -> None:
+        """
+        One message on the stream.
+        """
+        prefix = f"id: {event_id}\n" if event_id else ""
+        self.reader.body_received(f"{prefix}data: {json.dumps(message)}\n\n".encode())
+
+    def end(self) -> None:
+        """
+        The answer ends as it should.
+        """
+        self.reader.response_ended(None)
+
+    def tear(self, why: Exception | None = None) -> None:
+        """
+        The connection under it is lost.
+        """
+        self.answered = True
+        self.reader.response_ended(Failure(why or Truncated("torn")))
 
 
-def read_answers(data: bytes) -> Iterator[Answer]:
-    """The responses in what a server wrote."""
-    while data:
-        head, found, rest = data.partition(b"\r\n\r\n")
-        assert found, f"no whole head: {data!r}"
-        lines = head.decode("latin-1").split("\r\n")
-        every = [(name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines[1:])]
-        answer = Answer(int(lines[0].split()[1]), dict(every), every=every)
-        if "content-length" in answer.headers:
-            size = int(answer.headers["content-length"])
-            answer.body, data = rest[:size], rest[size:]
-            answer.whole = len(answer.body) == size
-        elif answer.headers.get("transfer-encoding") == "chunked":
-            answer.whole = False
-            while rest and not answer.whole:
-                size_line, _, rest = rest.partition(b"\r\n")
-                size = int(size_line, 16)
-                answer.body += rest[:size]
-                rest = rest[size + 2 :]
-                answer.whole = size == 0
-            data = rest
-        else:
-            answer.body, data = rest, b""
-        yield answer
-
-
-class _Socket(SocketTransport):
+@define(eq=False)
+class FakeLayer:
     """
-    A TCP connection whose every way to write is one write.
+    Writes down what is asked.
     """
 
-    producer: Any = None
+    version = "HTTP/0"
+    requests: list[FakeExchange] = field(factory=list)
+    closed: bool = False
 
-    def writeSequence(self, data: Any) -> None:
-        self.write(b"".join(data))
+    def request(self, method: bytes, headers: HeaderList, body: bytes, reader: ResponseReader) -> FakeExchange:
+        exchange = FakeExchange(method, dict(headers), body, reader)
+        assert len(exchange.headers) == len(headers), "a header is there twice"
+        self.requests.append(exchange)
+        return exchange
+
+    def close(self) -> Deferred[None]:
+        self.closed = True
+        return succeed(None)
 
 
 class Wire:
     """
-    One TCP connection to the server, in a test's hands.
+    A transport of ours on a fake layer.
     """
 
-    def __init__(self, site: AcpSite, address: IAddress) -> None:
-        self.socket: Any = _Socket()
-        self.socket.peerAddr = address
-        self.protocol: Any = site.buildProtocol(address)
-        self.protocol.makeConnection(self.socket)
-
-    def raw(self, data: bytes) -> None:
-        """Bytes arrive."""
-        self.protocol.dataReceived(data)
-
-    def request(self, method: str, path: str = "/acp", headers: Any = None, body: str | bytes | None = None) -> None:
-        """Send a request, with C{Content-Length} where there is a body."""
-        data = body.encode() if isinstance(body, str) else body
-        lines = [f"{method} {path} HTTP/1.1"]
-        items = list(headers.items()) if isinstance(headers, dict) else list(headers or [])
-        if not any(name.lower() == "host" for name, _ in items):
-            lines.append("Host: localhost")
-        lines += [f"{name}: {value}" for name, value in items]
-        if data is not None:
-            lines.append(f"Content-Length: {len(data)}")
-        self.raw("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (data or b""))
-
-    def answers(self) -> list[Answer]:
-        """All that was answered so far."""
-        return list(read_answers(self.socket.value()))
-
-    def answer(self) -> Answer:
-        """The last of them."""
-        return self.answers()[-1]
-
-    def events(self) -> list[Any]:
-        """The messages of the event stream that is the last answer."""
-        return self.answer().events()
-
-    def pause(self) -> None:
-        """The client reads no more for now."""
-        self.socket.producer.pauseProducing()
-
-    def resume(self) -> None:
-        """The client reads on."""
-        self.socket.producer.resumeProducing()
-
-    def lose(self) -> None:
-        """The connection is gone."""
-        self.protocol.connectionLost(Failure(ConnectionDone()))
-
-
-class Server:
-    """
-    A site with an agent on it.
-    """
-
-    def __init__(
-        self,
-        limits: Limits | None = None,
-        served: IMessageReceiverFactory | None = None,
-        path: str = "/acp",
-        **options: Any,
-    ) -> None:
+    def __init__(self, limits: Limits | None = None, headers: HeaderList = (), **answers: Any) -> None:
         self.clock = Clock()
-        served = agent(limits) if served is None else served
-        self.resource = AcpResource(served, self.clock, **options)
-        self.site = AcpSite(self.resource, path, self.clock, served.limits.max_request_bytes)
+        self.layer = FakeLayer()
+        self.receiver = RecordingReceiver()
+        self.cookies = Cookies("http://host/acp")
+        self.transport = HttpClientTransport(
+            self.layer, self.receiver, limits or Limits(), self.clock, headers, self.cookies
+        )
+        self.transport.start()
 
-    def connect(self, host: str = "127.0.0.1") -> Wire:
-        """A new TCP connection."""
-        address: IAddress = IPv4Address("TCP", host, 50_000)
-        if host.startswith("/"):
-            address = UNIXAddress(host)
-        elif ":" in host:
-            address = IPv6Address("TCP", host, 50_000)
-        return Wire(self.site, address)
+    def send(self, **message: Any) -> None:
+        """
+        Send a message.
+        """
+        self.transport.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    def ask(self, method: str, headers: Any = None, body: str | bytes | None = None, path: str = "/acp") -> Answer:
-        """One request on a connection of its own."""
-        wire = self.connect()
-        wire.request(method, path, headers, body)
-        answers = wire.answers()
-        assert len(answers) == 1
-        return answers[0]
+    def new(self, method: str | None = None) -> list[FakeExchange]:
+        """
+        The requests that are unanswered, of one HTTP method or of all.
+        """
+        return [
+            each
+            for each in self.layer.requests
+            if not (each.answered or each.cancelled) and method in (None, each.method.decode())
+        ]
 
-    def initialize(self, **headers: str) -> Remote:
-        """A connection that has begun."""
-        answer = self.ask("POST", {**JSON, **headers}, INITIALIZE)
-        assert answer.status == 200, answer
-        return Remote(self, answer.headers["acp-connection-id"], headers)
+    def one(self, method: str) -> FakeExchange:
+        """
+        The only unanswered request of an HTTP method.
+        """
+        (found,) = self.new(method)
+        return found
 
-    def over(self) -> None:
-        """Nothing is left: no connection in the table, and no timer but those of idle HTTP connections."""
-        assert len(self.resource.connections) == 0
-        calls: list[Any] = list(self.clock.getDelayedCalls())
-        ours = [call for call in calls if "acp_twisted" in getattr(call.func, "__module__", "")]
-        assert ours == []
+    def initialize(self, **headers: bytes | list[bytes]) -> FakeExchange:
+        """
+        Go through initialize.
 
+        @return: the connection's stream, which is open.
+        """
+        self.send(id=0, method="initialize", params={"protocolVersion": 1})
+        result = {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}
+        self.one("POST").answer(
+            200, json.dumps(result).encode(), content_type=b"application/json", acp_connection_id=b"c-1", **headers
+        )
+        stream = self.one("GET")
+        stream.open()
+        return stream
 
-class Remote:
-    """
-    A client of one connection, by requests of the test's choice.
-    """
+    def session(self, stream: FakeExchange, session_id: str = "s-1") -> FakeExchange:
+        """
+        Go through session/new.
 
-    def __init__(self, server: Server, id: str, headers: dict[str, str]) -> None:
-        self.server = server
-        self.id = id
-        self.headers = {**headers, "Acp-Connection-Id": id}
+        @return: the session's stream, which is open.
+        """
+        self.send(id=session_id, method="session/new", params={})
+        self.one("POST").accept()
+        stream.event({"jsonrpc": "2.0", "id": session_id, "result": {"sessionId": session_id}})
+        found = self.one("GET")
+        assert found.headers[b"Acp-Session-Id"] == session_id.encode()
+        found.open()
+        return found
 
-    def post(self, message: Any, session: str | None = None, **headers: str) -> Answer:
-        """Post a message."""
-        every = {**JSON, **self.headers, **headers}
-        if session is not None:
-            every["Acp-Session-Id"] = session
-        return self.server.ask("POST", every, message if isinstance(message, str) else json.dumps(message))
+    def prompt(self, number: int, session_id: str = "s-1") -> None:
+        """
+        Send a prompt.
+        """
+        self.send(id=number, method="session/prompt", params={"sessionId": session_id, "prompt": []})
 
-    def call(self, id: int, method: str, params: Any, session: str | None = None) -> Answer:
-        """Post a request."""
-        return self.post({"jsonrpc": "2.0", "id": id, "method": method, "params": params}, session)
-
-    def open(self, session: str | None = None) -> Wire:
-        """Open an event stream."""
-        headers = {**EVENTS, **self.headers}
-        if session is not None:
-            headers["Acp-Session-Id"] = session
-        wire = self.server.connect()
-        wire.request("GET", headers=headers)
-        return wire
-
-    def new_session(self, id: int = 2) -> None:
-        """Make a session; the answer goes on the connection's stream."""
-        assert self.call(id, "session/new", {"cwd": "/tmp", "mcpServers": []}).status == 202
-
-    def prompt(self, id: int, session: str) -> Answer:
-        """Prompt a session."""
-        prompt = [{"type": "text", "text": "hi"}]
-        return self.call(id, "session/prompt", {"sessionId": session, "prompt": prompt}, session)
-
-    def delete(self) -> Answer:
-        """End the connection."""
-        return self.server.ask("DELETE", self.headers)
+    @property
+    def messages(self) -> list[Any]:
+        """
+        What the receiver was given.
+        """
+        return [json.loads(message) for message in self.receiver.messages]

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from remote_agents import Remote, serving
 
-from acp_twisted import AcpClient, AcpConnectionError, ClientConnection, ClientSession, Limits, RequestCancelled
-from acp_twisted.errors import HttpStatusError
+from acp_twisted import AcpClient, ClientConnection, ClientSession, Limits, RequestCancelled
 from acp_twisted.schema import v1
 
 pytestmark = [
@@ -106,7 +105,7 @@ async def test_a_conversation(way: str, reactor: Any, tmp_path: Path) -> None:
 @EVERY
 async def test_a_turn_is_cancelled(way: str, reactor: Any, tmp_path: Path) -> None:
     """V1C5, X9: session/cancel and $/cancel_request work over each transport, and the session goes on."""
-    async with between(reactor, way, tmp_path) as (remote, connection):
+    async with between(reactor, way, tmp_path) as (_remote, connection):
         session = await connection.new_session(cwd="/")
         turn = session.prompt("slow")
         async for _ in turn.updates():
@@ -124,7 +123,7 @@ async def test_a_turn_is_cancelled(way: str, reactor: Any, tmp_path: Path) -> No
 @EVERY
 async def test_what_was_said_before_comes_before_the_answer(way: str, reactor: Any, tmp_path: Path) -> None:
     """J4 across two streams: the updates of session/load are there when its answer is."""
-    async with between(reactor, way, tmp_path) as (remote, connection):
+    async with between(reactor, way, tmp_path) as (_remote, connection):
         session = await connection.load_session("old-1", cwd="/")
         texts = [update.content.text for update in session.take_updates()]  # type: ignore[union-attr]
         assert texts == [f"old {n}" for n in range(50)]

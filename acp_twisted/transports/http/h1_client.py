@@ -10,14 +10,15 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, HTTPConnectionPool, PotentialDataLoss, ResponseDone
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import UNKNOWN_LENGTH, IAgentEndpointFactory, IBodyProducer, IResponse
 from zope.interface import implementer
 
 from acp_twisted.transports.http.exchange import HeaderList, ResponseReader, Truncated, words
 
-IDLE_SECONDS: Final = 2.0
+IDLE_SECONDS: Final = 2
 """
 How long an idle connection is kept.  Less than any server keeps one, for a POST that meets the server's end of its
 connection is lost, and nobody knows whether it was read.

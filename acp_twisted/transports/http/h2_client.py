@@ -213,10 +213,13 @@ class H2ClientProtocol(Protocol):
         incoming += data
         start = 0
         while len(incoming) - start >= _FRAME_HEAD and not self._closing:
-            end = start + _FRAME_HEAD + int.from_bytes(incoming[start : start + 3], "big")
-            if len(incoming) < end and end - start <= self._h2.max_inbound_frame_size + _FRAME_HEAD:
+            size = int.from_bytes(incoming[start : start + 3], "big")
+            if size > self._h2.max_inbound_frame_size:
+                self._abort(AcpConnectionError("the server broke the rules of HTTP/2: a frame that is too long"))
+                return
+            end = start + _FRAME_HEAD + size
+            if len(incoming) < end:
                 break
-            # A frame that is too long is not waited for: its head is enough for h2 to refuse it.
             self._frame(bytes(incoming[start:end]))
             start = end
         del incoming[:start]

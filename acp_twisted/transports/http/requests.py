@@ -247,8 +247,9 @@ def explain(failure: Failure) -> Exception:
     """
     if failure.check(CancelledError) is not None:
         return CancelledError()
-    if failure.check(AcpConnectionError) is not None:
-        return failure.value
+    error = failure.value
+    if isinstance(error, AcpConnectionError):
+        return error
     text = failure.getErrorMessage() or type(failure.value).__name__
     if failure.check(ConnectionDone) is not None:
         text = "the server closed the connection at once"
