@@ -34,6 +34,7 @@ class Limits:
     @ivar max_early_updates: updates kept for sessions whose C{session/new} answer has not come, and
         of those outside of turns; also at most C{max_queued_bytes} of them.
     @ivar max_sessions: sessions of one connection.
+    @ivar max_elicitations: elicitations by a web page that are not known to be over; more push out the oldest.
     @ivar max_turn_updates: updates of a turn that its reader has not taken before reading pauses; also at most
         C{max_queued_bytes} of them.
     @ivar stderr_tail_bytes: how much of an agent's standard error is remembered.
@@ -74,6 +75,7 @@ class Limits:
     max_remembered_ids: int = field(default=1024, validator=_positive)
     max_early_updates: int = field(default=1024, validator=_positive)
     max_sessions: int = field(default=10_000, validator=_positive)
+    max_elicitations: int = field(default=1024, validator=_positive)
     max_turn_updates: int = field(default=1024, validator=_positive)
     stderr_tail_bytes: int = field(default=64 * KiB, validator=_positive)
     drain_timeout: float = field(default=60.0, validator=_positive)

@@ -25,7 +25,7 @@ GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2
 BASE = {"limits", "errors", "interfaces"}
 JSONRPC = BASE | {"jsonrpc"}
 SCHEMA = JSONRPC | {"schema"}
-HALVES = SCHEMA | {"turn", "transports", "handlers", "connection", "gates", "gates_v2", "builder"}
+HALVES = SCHEMA | {"turn", "transports", "handlers", "connection", "gates", "gates_v2", "builder", "elicitations"}
 SERVICES = HALVES | {"agent", "client", "proxy", "mcp"}
 TOP = SERVICES | {"service", "_version"}
 
@@ -41,6 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "handlers": SCHEMA,
     "gates": SCHEMA,
     "gates_v2": SCHEMA | {"gates"},
+    "elicitations": SCHEMA,
     "connection": SCHEMA | {"handlers", "gates"},
     "builder": SCHEMA | {"handlers", "gates"},
     "agent": HALVES,

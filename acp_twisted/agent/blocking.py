@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 
 from acp_twisted.agent.commands import CommandResult
 from acp_twisted.agent.context import PromptContext
+from acp_twisted.agent.sync_client_calls import SyncClientCalls, SyncSessionClient
 from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.errors import RequestCancelled
 from acp_twisted.handlers import Bound
@@ -59,14 +60,14 @@ def run_blocking(handler: Bound, prompt: v1.PromptRequest, context: PromptContex
     return outcome
 
 
-class SyncPromptContext:
+class SyncPromptContext(SyncClientCalls):
     """
     A L{PromptContext} for a blocking handler: what returns a Deferred there blocks here, and raises what that fails
     with.  It is for the handler's own thread.
     """
 
     def __init__(self, context: PromptContext, reactor: IReactorFromThreads) -> None:
-        self._context = context
+        self._context = self._calls = context
         self._reactor = reactor
         self._left = False
 
@@ -105,6 +106,19 @@ class SyncPromptContext:
         What the client can do.
         """
         return self._context.client_capabilities
+
+    @property
+    def client(self) -> SyncSessionClient:
+        """
+        The client, and nothing but one message for each call; see L{PromptContext.client}.
+        """
+        return SyncSessionClient(self._context.client, self._wait)
+
+    def supports(self, capability: str) -> bool:
+        """
+        Whether the client has advertised a capability, by its dotted name, as in C{"fs.readTextFile"}.
+        """
+        return self._context.supports(capability)
 
     @property
     def is_cancelled(self) -> bool:
@@ -202,69 +216,11 @@ class SyncPromptContext:
             lambda: self._context.execute(command, args, env=env, cwd=cwd, output_byte_limit=output_byte_limit)
         )
 
-    def call(self, request: object, **options: Any) -> Any:
-        """
-        Send any request of the protocol to the client, and wait for its response.
-        """
-        return self._wait(lambda: self._context.call(request, **options))
-
     def ext_request(self, method: str, params: object = None, **options: Any) -> Any:
         """
         Send an extension's request to the client, and wait for its result.
         """
         return self._wait(lambda: self._context.ext_request(method, params, **options))
-
-    def request_permission(
-        self, tool_call: v1.ToolCallUpdate, options: Sequence[v1.PermissionOption], **call_options: Any
-    ) -> v1.RequestPermissionResponse:
-        """
-        Ask the user.
-        """
-        return self._wait(lambda: self._context.request_permission(tool_call, options, **call_options))
-
-    def read_text_file(
-        self, path: str, line: int | None = None, limit: int | None = None, **call_options: Any
-    ) -> v1.ReadTextFileResponse:
-        """
-        Read a file as the editor has it.
-        """
-        return self._wait(lambda: self._context.read_text_file(path, line, limit, **call_options))
-
-    def write_text_file(self, path: str, content: str, **call_options: Any) -> v1.WriteTextFileResponse:
-        """
-        Write a file through the editor.
-        """
-        return self._wait(lambda: self._context.write_text_file(path, content, **call_options))
-
-    def create_terminal(self, command: str, args: Sequence[str] = (), **options: Any) -> v1.CreateTerminalResponse:
-        """
-        Start a command in a terminal of the client's; the options are L{PromptContext.create_terminal}'s.
-        """
-        return self._wait(lambda: self._context.create_terminal(command, args, **options))
-
-    def terminal_output(self, terminal_id: str, **call_options: Any) -> v1.TerminalOutputResponse:
-        """
-        What the terminal shows so far.
-        """
-        return self._wait(lambda: self._context.terminal_output(terminal_id, **call_options))
-
-    def wait_for_terminal_exit(self, terminal_id: str, **call_options: Any) -> v1.WaitForTerminalExitResponse:
-        """
-        Wait until the command has ended.
-        """
-        return self._wait(lambda: self._context.wait_for_terminal_exit(terminal_id, **call_options))
-
-    def kill_terminal(self, terminal_id: str, **call_options: Any) -> v1.KillTerminalResponse:
-        """
-        End the command; the terminal stays.
-        """
-        return self._wait(lambda: self._context.kill_terminal(terminal_id, **call_options))
-
-    def release_terminal(self, terminal_id: str, **call_options: Any) -> v1.ReleaseTerminalResponse:
-        """
-        Give the terminal back.
-        """
-        return self._wait(lambda: self._context.release_terminal(terminal_id, **call_options))
 
 
 class SyncToolCall:

@@ -16,8 +16,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from acp_twisted.agent.blocking import run_blocking
+from acp_twisted.agent.client_calls import SessionClient
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.connection import Connection, decode
+from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
@@ -68,6 +70,7 @@ class AgentConnection(Connection):
         self.client_info: v1.Implementation | None = None
         self._initialized = False
         self._sessions: dict[str, PromptSession] = {}
+        self._elicitations = Elicitations(self.limits.max_elicitations)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
@@ -97,6 +100,12 @@ class AgentConnection(Connection):
         """
         return self.notify(v1.SessionNotification(session_id=session_id, update=update))
 
+    def client(self, session_id: str) -> SessionClient:
+        """
+        The client as a session sees it, for what is asked of it outside of turns.
+        """
+        return SessionClient(self, session_id)
+
     @property
     def peer_capabilities(self) -> v1.ClientCapabilities:
         """
@@ -118,15 +127,43 @@ class AgentConnection(Connection):
         @raise NotInitialized: before the client's C{initialize} was answered.
         """
         self._initialized_first()
-        return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+        call = super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+        if isinstance(request, v1.ElicitationUrlMode):
+            self._elicit(call, request.elicitation_id)
+        return call
+
+    def _elicit(self, call: Call[Any], elicitation_id: str) -> None:
+        """
+        The user is about to be sent to a web page.
+
+        @raise ValueError: when another elicitation of that id is not over (ELIC-AGENT-UNIQUE-ELICITATION-ID).
+        """
+        if elicitation_id in self._elicitations:
+            raise ValueError("another elicitation of this id is open")
+        self._elicitations.begin(elicitation_id)
+
+        def answered(response: Any) -> Any:
+            accepted = isinstance(response, v1.CreateElicitationResponse) and response.action == "accept"
+            self._elicitations.answered(elicitation_id, accepted)
+            return response
+
+        call.addBoth(answered)
 
     def notify(self, notification: object) -> Deferred[None]:
         """
         See L{Connection.notify<acp_twisted.connection.Connection.notify>}.
 
         @raise NotInitialized: before the client's C{initialize} was answered.
+        @raise ValueError: when an elicitation is said to be complete that is not open
+            (ELIC-AGENT-COMPLETE-SAME-CLIENT).
         """
         self._initialized_first()
+        if isinstance(notification, v1.CompleteElicitationNotification):
+            if notification.elicitation_id not in self._elicitations:
+                raise ValueError("no elicitation of this id is open on this connection")
+            sent = super().notify(notification)
+            self._elicitations.complete(notification.elicitation_id)
+            return sent
         return super().notify(notification)
 
     def _initialized_first(self) -> None:

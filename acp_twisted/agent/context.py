@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.agent import tool_calls
+from acp_twisted.agent.client_calls import ClientCalls, SessionClient
 from acp_twisted.agent.commands import CommandResult, run_command
 from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.errors import AcpError, RequestCancelled
@@ -28,7 +29,7 @@ _T = TypeVar("_T")
 _log = Logger()
 
 
-class PromptContext:
+class PromptContext(ClientCalls):
     """
     One prompt turn, as its handler sees it.
 
@@ -60,6 +61,19 @@ class PromptContext:
         What the client can do.
         """
         return self.connection.client_capabilities
+
+    @property
+    def client(self) -> SessionClient:
+        """
+        The client, and nothing but one message for each call.  What is asked so belongs to the turn too.
+        """
+        return SessionClient(self.connection, self.session_id, self.call)
+
+    def supports(self, capability: str) -> bool:
+        """
+        Whether the client has advertised a capability, by its dotted name, as in C{"fs.readTextFile"}.
+        """
+        return self.connection.supports(capability)
 
     # ---- cancellation
 
@@ -335,85 +349,3 @@ class PromptContext:
         call.addBoth(settled)
         call.nobody_listens()
         return call
-
-    def request_permission(
-        self, tool_call: v1.ToolCallUpdate, options: Sequence[v1.PermissionOption], **call_options: Any
-    ) -> Call[v1.RequestPermissionResponse]:
-        """
-        Ask the user.
-        """
-        request = v1.RequestPermissionRequest(session_id=self.session_id, tool_call=tool_call, options=list(options))
-        return self.call(request, **call_options)
-
-    def read_text_file(
-        self, path: str, line: int | None = None, limit: int | None = None, **call_options: Any
-    ) -> Call[v1.ReadTextFileResponse]:
-        """
-        Read a file as the editor has it.
-
-        @param path: absolute.
-        @param line: the first line wanted, counted from 1.
-        @param limit: how many lines at most.
-        """
-        request = v1.ReadTextFileRequest(session_id=self.session_id, path=path, line=line, limit=limit)
-        return self.call(request, **call_options)
-
-    def write_text_file(self, path: str, content: str, **call_options: Any) -> Call[v1.WriteTextFileResponse]:
-        """
-        Write a file through the editor.
-
-        @param path: absolute.
-        """
-        return self.call(
-            v1.WriteTextFileRequest(session_id=self.session_id, path=path, content=content), **call_options
-        )
-
-    def create_terminal(
-        self,
-        command: str,
-        args: Sequence[str] = (),
-        env: Sequence[v1.EnvVariable] = (),
-        cwd: str | None = None,
-        output_byte_limit: int | None = None,
-        **call_options: Any,
-    ) -> Call[v1.CreateTerminalResponse]:
-        """
-        Start a command in a terminal of the client's.
-
-        @param cwd: absolute.
-        """
-        request = v1.CreateTerminalRequest(
-            session_id=self.session_id,
-            command=command,
-            args=list(args),
-            env=list(env),
-            cwd=cwd,
-            output_byte_limit=output_byte_limit,
-        )
-        return self.call(request, **call_options)
-
-    def terminal_output(self, terminal_id: str, **call_options: Any) -> Call[v1.TerminalOutputResponse]:
-        """
-        What the terminal shows so far.
-        """
-        request = v1.TerminalOutputRequest(session_id=self.session_id, terminal_id=terminal_id)
-        return self.call(request, **call_options)
-
-    def wait_for_terminal_exit(self, terminal_id: str, **call_options: Any) -> Call[v1.WaitForTerminalExitResponse]:
-        """
-        Wait until the command has ended.  It may take its time: name a C{timeout} if the default is too short.
-        """
-        request = v1.WaitForTerminalExitRequest(session_id=self.session_id, terminal_id=terminal_id)
-        return self.call(request, **call_options)
-
-    def kill_terminal(self, terminal_id: str, **call_options: Any) -> Call[v1.KillTerminalResponse]:
-        """
-        End the command; the terminal stays.
-        """
-        return self.call(v1.KillTerminalRequest(session_id=self.session_id, terminal_id=terminal_id), **call_options)
-
-    def release_terminal(self, terminal_id: str, **call_options: Any) -> Call[v1.ReleaseTerminalResponse]:
-        """
-        Give the terminal back; its command is ended if it still runs (1.143).
-        """
-        return self.call(v1.ReleaseTerminalRequest(session_id=self.session_id, terminal_id=terminal_id), **call_options)

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.session import ClientSession
 from acp_twisted.connection import Connection, decode
+from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
     AcpConnectionError,
     AcpVersionError,
@@ -69,6 +70,7 @@ class ClientConnection(Connection):
         self._sessions: dict[str, ClientSession] = {}
         self._cancelling: set[str] = set()
         self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
+        self._elicitations = Elicitations(self.limits.max_elicitations)
         self._opening = 0
         self._early: Kept[tuple[v1.SessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
@@ -404,6 +406,8 @@ class ClientConnection(Connection):
         if request.method == "elicitation/create" and request.method not in self._handlers:
             # It says why nobody answers it, where there is a reason (ELIC-CLIENT-UNADVERTISED-MODE-INVALID-PARAMS).
             self._read(request.params, V1.require(request.method))
+        if request.method == "elicitation/create":
+            return self._elicited(request, gate)
         if request.method != "session/request_permission":
             return super().handle_request(request, gate)
         session_id = self.lane_of(request.method, request.params)
@@ -414,6 +418,28 @@ class ClientConnection(Connection):
             return result
         self._permissions.setdefault(session_id, {})[request] = None
         return result.addBoth(self._permission_over, session_id, request)
+
+    def _elicited(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
+        """
+        The user is asked something.  Where that sends him to a web page, its id is known from now on.
+        """
+        params = request.params if isinstance(request.params, dict) else {}
+        elicitation_id = params.get("elicitationId")
+        if params.get("mode") != "url" or not isinstance(elicitation_id, str):
+            return super().handle_request(request, gate)
+        self._elicitations.begin(elicitation_id)
+
+        def answered(result: Any) -> Any:
+            accepted = isinstance(result, dict) and result.get("action") == "accept"
+            self._elicitations.answered(elicitation_id, accepted)
+            return result
+
+        try:
+            result = super().handle_request(request, gate)
+        except BaseException:
+            self._elicitations.answered(elicitation_id, False)
+            raise
+        return result.addBoth(answered) if isinstance(result, Deferred) else answered(result)
 
     def _permission_over(self, result: Any, session_id: str, request: IncomingRequest) -> Any:
         waiting = self._permissions.get(session_id)
@@ -427,6 +453,9 @@ class ClientConnection(Connection):
         """
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
+        if notification.method == "elicitation/complete" and not self._is_open_elicitation(notification.params):
+            _log.debug("an elicitation that is not open was said to be complete")  # ELIC-CLIENT-IGNORE-UNKNOWN-COMPLETE
+            return None
         if notification.method != "session/update":
             return super().handle_notification(notification)
         try:
@@ -435,6 +464,10 @@ class ClientConnection(Connection):
             _log.warn("session/update is malformed: {errors}", errors=error.data)
             return None
         return self._updated(update, notification.size)
+
+    def _is_open_elicitation(self, params: object) -> bool:
+        elicitation_id = params.get("elicitationId") if isinstance(params, dict) else None
+        return isinstance(elicitation_id, str) and self._elicitations.complete(elicitation_id)
 
     def _updated(self, notification: v1.SessionNotification, size: int) -> Deferred[object] | None:
         session = self._sessions.get(notification.session_id)

@@ -1,0 +1,1 @@
+``PromptContext.client`` and ``AgentConnection.client(session_id)`` have one call for each message to the client, elicitations included. Elicitations by a web page get an id of their own; only those that are open can be completed, and a client ignores the completion of what it does not know. A client answers an elicitation of a mode that it did not advertise with -32602.
