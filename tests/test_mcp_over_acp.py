@@ -89,7 +89,7 @@ def test_tools_are_used_through_the_acp_connection() -> None:
     client = chain.connect()
     assert client.server.protocol_version == STATELESS
     assert success(client.call_tool("echo", {"text": "hi"})).text == "hi"
-    assert [tool.name for tool in success(client.list_tools()).items][0] == "echo"
+    assert success(client.list_tools()).items[0].name == "echo"
     sent = chain.sent("b>a")
     assert {each["method"] for each in sent} == {"mcp/message"}
     assert [each["params"]["method"] for each in sent] == ["server/discover", "tools/call", "tools/list"]

@@ -4,7 +4,7 @@ From an entry of C{mcpServers} to an L{McpClient}: what an agent does with what 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from attrs import evolve
@@ -18,14 +18,17 @@ from acp_twisted.mcp.routes import (
     MESSAGE,
     AcpLink,
     Form,
+    RawBuilder,
     StatelessTransport,
     Tunnel,
     agents_message,
 )
 from acp_twisted.mcp.versions import STATELESS, McpCapabilityError
 
+_B = TypeVar("_B", bound=RawBuilder)
 
-def accept_over_acp(builder: Any) -> Any:
+
+def accept_over_acp(builder: _B) -> _B:
     """
     Have the agents of a builder reach MCP servers that are behind their client.  They should also advertise it, with
     C{mcp_capabilities=v1.McpCapabilities(acp=True)}.
@@ -34,7 +37,8 @@ def accept_over_acp(builder: Any) -> Any:
         C{raw_handler}.
     @return: C{builder}.
     """
-    return builder.raw_handler(MESSAGE, agents_message)
+    builder.raw_handler(MESSAGE, agents_message)
+    return builder
 
 
 def connect(

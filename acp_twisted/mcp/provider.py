@@ -9,7 +9,7 @@ C{$/cancel_request}, and the request is answered -32800, as ACP wants it and MCP
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -23,12 +23,13 @@ from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.limits import Limits
-from acp_twisted.mcp.routes import CONNECT, DISCONNECT, MESSAGE, AcpLink, Form, Tunnel, notified, tunnelled
+from acp_twisted.mcp.routes import CONNECT, DISCONNECT, MESSAGE, AcpLink, Form, RawBuilder, Tunnel, notified, tunnelled
 from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, McpServer, check_envelope, log_level_of
 from acp_twisted.mcp.serving import ServerConnection
 from acp_twisted.schema import v1
 
 _log = Logger()
+_B = TypeVar("_B", bound=RawBuilder)
 
 LIMIT_REACHED = -33000
 """The outer error of a request that is one too many."""
@@ -76,7 +77,7 @@ class McpProvider:
         self._active: WeakKeyDictionary[Any, dict[tuple[str, str], _Active]] = WeakKeyDictionary()
         self._tunnels: WeakKeyDictionary[Any, dict[str, Tunnel]] = WeakKeyDictionary()
 
-    def install(self, builder: Any) -> Any:
+    def install(self, builder: _B) -> _B:
         """
         Have the clients of a builder serve them.
 
@@ -86,7 +87,8 @@ class McpProvider:
         """
         builder.raw_handler(MESSAGE, self.message)
         if self.form == "connection":
-            builder.raw_handler(CONNECT, self.connect).raw_handler(DISCONNECT, self.disconnect)
+            builder.raw_handler(CONNECT, self.connect)
+            builder.raw_handler(DISCONNECT, self.disconnect)
         return builder
 
     def entries(self) -> list[v1.McpServerAcp]:

@@ -63,6 +63,17 @@ class AcpLink(Protocol):
         """
 
 
+class RawBuilder(Protocol):
+    """
+    What builds an agent or a client, of either version, or a proxy.
+    """
+
+    def raw_handler(self, method: str, handler: Callable[..., Any]) -> Any:
+        """
+        Have a handler given a method's requests and notifications as they came.
+        """
+
+
 class Routes:
     """
     What is open on one connection.
