@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from http_fakes import INITIALIZE, JSON, Remote, Server, Wire, agent
+from http_server_fakes import INITIALIZE, JSON, Remote, Server, Wire, agent
 from transport_fakes import RecordingFactory
 from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyClass

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from http_fakes import EVENTS, INITIALIZE, JSON, NEW_SESSION, UPGRADE, Server
+from http_server_fakes import EVENTS, INITIALIZE, JSON, NEW_SESSION, UPGRADE, Server
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Collection, Iterable
 from typing import Any, Final, cast
 
-from twisted.cred.error import LoginFailed
-from twisted.internet.defer import Deferred
+from twisted.cred.error import LoginFailed, Unauthorized
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -140,8 +140,8 @@ class AcpResource(Resource):
             return
         try:
             identity = self._authentication.authenticate(request)
-        except LoginFailed:
-            raise self._unauthorized(request) from None
+        except Exception:
+            identity = fail(Failure())
         if not isinstance(identity, Deferred):
             self._serve(request, identity)
             return
@@ -160,7 +160,7 @@ class AcpResource(Resource):
                 return
             if failure.check(Refused) is not None:
                 self._refuse(request, cast(Refused, failure.value))
-            elif failure.check(LoginFailed) is not None:
+            elif failure.check(LoginFailed, Unauthorized) is not None:
                 self._refuse(request, self._unauthorized(request))
             else:
                 # Not the failure itself: it may quote what the caller presented.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from twisted.cred.credentials import Anonymous
-from twisted.cred.error import LoginFailed, Unauthorized
+from twisted.cred.error import LoginFailed, UnauthorizedLogin
 from twisted.cred.portal import IRealm, Portal
 from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.logger import Logger
@@ -105,7 +105,7 @@ class IAuthentication(Interface):
         The caller's identity, or a L{Deferred} of it: anything that is equal to itself the next time, for a connection
         is only served to who made it.
 
-        @raise Unauthorized: or any L{LoginFailed}, for who is nobody.
+        @raise UnauthorizedLogin: or any L{LoginFailed} or C{Unauthorized}, for who is nobody.
         """
 
 
@@ -139,7 +139,7 @@ class BearerTokens:
             if compare_digest(known, given):
                 found.append(identity)
         if not found:
-            raise Unauthorized("no token, or not the right one")
+            raise UnauthorizedLogin("no token, or not the right one")
         return found[0]
 
 
@@ -202,12 +202,12 @@ class CredAuthentication:
                 try:
                     credentials = factory.decode(response, request)
                 except LoginFailed:
-                    return fail(Unauthorized())
+                    return fail(UnauthorizedLogin())
                 except Exception:
                     _log.warn("credentials could not be decoded")  # without the failure: it may quote them
-                    return fail(Unauthorized())
+                    return fail(UnauthorizedLogin())
                 return self._login(credentials, request)
-        return fail(Unauthorized())
+        return fail(UnauthorizedLogin())
 
     def _login(self, credentials: Any, request: Any) -> Deferred[object]:
         return maybeDeferred(self._portal.login, credentials, None, self._interface).addCallback(self._enter, request)
