@@ -624,11 +624,11 @@ def test_what_needs_a_capability_is_not_sent() -> None:
     """1.17, 2.21: content, servers and folders that the agent does not take raise, and nothing is sent."""
     talk = ClientHalf(client(), capabilities={"session": {"mcp": {"stdio": {}}}})
     image = v2.ImageContent(data="", mime_type="image/png")
-    with pytest.raises(AcpCapabilityError, match="session.prompt.image"):
+    with pytest.raises(AcpCapabilityError, match=r"session\.prompt\.image"):
         talk.session.prompt([image])
-    with pytest.raises(AcpCapabilityError, match="session.mcp.http"):
+    with pytest.raises(AcpCapabilityError, match=r"session\.mcp\.http"):
         talk.connection.new_session("/w", [v2.McpServerHttp(name="m", url="http://x")])
-    with pytest.raises(AcpCapabilityError, match="session.additionalDirectories"):
+    with pytest.raises(AcpCapabilityError, match=r"session\.additionalDirectories"):
         talk.connection.resume_session("s1", "/w", additional_directories=["/x"])
     assert talk.session.prompts == ()
     assert talk.take() == []
