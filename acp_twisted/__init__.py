@@ -2,6 +2,8 @@
 The Agent Client Protocol on Twisted: write agents, drive agents, cancel anything.
 """
 
+from typing import TYPE_CHECKING
+
 from acp_twisted._version import __version__
 from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder, run_agent
 from acp_twisted.agent.blocking import SyncPromptContext
@@ -38,6 +40,10 @@ from acp_twisted.limits import Limits
 from acp_twisted.transports.process import AgentCommand
 from acp_twisted.turn.timeouts import PromptTimeouts
 
+if TYPE_CHECKING:
+    from acp_twisted.proxy.conductor import Conductor
+    from acp_twisted.proxy.proxy import AcpProxy
+
 __all__ = [
     "AcpAgent",
     "AcpAgentBuilder",
@@ -46,6 +52,7 @@ __all__ = [
     "AcpClientBuilder",
     "AcpConnectionError",
     "AcpError",
+    "AcpProxy",
     "AcpVersionError",
     "AgentCommand",
     "AgentConnection",
@@ -57,6 +64,7 @@ __all__ = [
     "CancellationToken",
     "ClientConnection",
     "ClientSession",
+    "Conductor",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -79,3 +87,22 @@ __all__ = [
     "current_token",
     "run_agent",
 ]
+
+_LATER = {
+    "AcpProxy": "acp_twisted.proxy.proxy",
+    "Conductor": "acp_twisted.proxy.conductor",
+}
+"""Names whose rooms are imported when they are first asked for, so that an agent does not pay for them."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - for these alone
+
+    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
