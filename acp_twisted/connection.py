@@ -95,6 +95,13 @@ class Connection:
         peer.route_to(self)
 
     @property
+    def schema(self) -> Any:
+        """
+        The module of the classes of the version that is spoken, C{v1} or C{v2}: for a handler that serves both.
+        """
+        return self.vocabulary.types
+
+    @property
     def peer_capabilities(self) -> object:
         """
         What the peer has advertised, as an object of the schema.

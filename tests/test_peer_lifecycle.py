@@ -334,6 +334,37 @@ def test_shutdown_before_the_connection() -> None:
     assert late.sent == []
 
 
+def test_what_goes_on_beyond_its_answer_is_waited_for(wire: Wire) -> None:
+    """
+    Work that outlives its request holds the link open when the input has ended, is stopped when the drain is over or
+    the agent shuts down, and counts for nothing once it is over (V2N13).
+    """
+    stopped: list[str] = []
+    release = wire.peer.hold(stopped.append)
+    wire.peer.input_ended()
+    assert not wire.transport.closed
+    release()
+    release()
+    assert wire.transport.closed
+    assert stopped == []
+    assert wire.clock.getDelayedCalls() == []
+
+    late = Wire()
+    forget = late.peer.hold(stopped.append)
+    late.peer.input_ended()
+    late.clock.advance(Limits().drain_timeout)
+    assert stopped == ["shutdown"]
+    assert late.transport.closed
+    forget()
+
+    other = Wire()
+    ends: list[Any] = []
+    ends.append(other.peer.hold(lambda trigger: (stopped.append(trigger), ends[0]())))
+    other.peer.shutdown()
+    assert stopped == ["shutdown", "shutdown"]
+    assert other.transport.closed
+
+
 def test_stopping_one_request_may_answer_another(wire: Wire) -> None:
     """A request that ends while the others are being stopped keeps its answer and its token."""
     requests: list[IncomingRequest] = []

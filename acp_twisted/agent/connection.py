@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from attrs import evolve
@@ -38,6 +38,7 @@ from acp_twisted.jsonrpc.router import TAKEN
 from acp_twisted.schema import v1
 from acp_twisted.schema.vocabulary import V1
 from acp_twisted.turn.prompt_session import PromptSession, Turn
+from acp_twisted.turn.result import TurnResult, is_stop_reason
 
 if TYPE_CHECKING:
     from acp_twisted.agent.agent import AcpAgent
@@ -398,7 +399,7 @@ class AgentConnection(Connection):
 
         request.stop = stop
         session.begin(
-            lambda response: request.respond(self._encode(response, _PROMPT)),
+            lambda response: request.respond(self._encode(as_response(response), _PROMPT)),
             request.fail,
             lambda turn: self._run(prompt, turn, gate),
             _cancelled,
@@ -439,10 +440,20 @@ _ANY_SESSION = {"session/unarchive", "session/status", "session/set_title"}
 """What is about sessions that need not be open on this connection."""
 
 
-def _cancelled(response: object) -> v1.PromptResponse:
+def as_response(result: object) -> object:
+    """
+    A prompt's answer of what its handler returned, where that is a L{TurnResult} or nothing but a stop reason.
+    """
+    if isinstance(result, TurnResult):
+        return v1.PromptResponse(stop_reason=result.stop_reason, usage=result.usage, meta=result.meta)
+    return v1.PromptResponse(stop_reason=cast(str, result)) if is_stop_reason(result) else result
+
+
+def _cancelled(result: object) -> v1.PromptResponse:
     """
     The answer to a cancelled prompt: the handler's own response, with another stop reason.
     """
+    response = as_response(result)
     if isinstance(response, v1.PromptResponse):
         return evolve(response, stop_reason="cancelled")
     return v1.PromptResponse(stop_reason="cancelled")

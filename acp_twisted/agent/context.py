@@ -56,6 +56,13 @@ class PromptContext(ClientCalls):
         return self.request.session_id
 
     @property
+    def schema(self) -> Any:
+        """
+        The module of the classes of the version that is spoken, C{v1} or C{v2}: for a handler that serves both.
+        """
+        return self.connection.schema
+
+    @property
     def client_capabilities(self) -> v1.ClientCapabilities:
         """
         What the client can do.
@@ -196,6 +203,13 @@ class PromptContext(ClientCalls):
             meta=meta,
         )
         return OpenToolCall(self, call)
+
+    @property
+    def unfinished_status(self) -> str:
+        """
+        What becomes of a tool call that is not finished when the turn is over.
+        """
+        return "failed"
 
     def keep_tool_call(self, call: OpenToolCall) -> None:
         """

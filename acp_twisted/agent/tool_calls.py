@@ -21,14 +21,23 @@ if TYPE_CHECKING:
 
 _log = Logger()
 
-FINISHED: Final = ("completed", "failed")
+FINISHED: Final = ("completed", "failed", "cancelled")
+"""The last of them is only known to version 2."""
 
 ALLOW: Final = "allow"
 DENY: Final = "deny"
-YES_OR_NO: Final = (
-    v1.PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once"),
-    v1.PermissionOption(option_id=DENY, name="Deny", kind="reject_once"),
-)
+
+
+def yes_or_no(schema: Any) -> list[Any]:
+    """
+    The options of a plain question.
+
+    @param schema: the module of the version's classes.
+    """
+    return [
+        schema.PermissionOption(option_id=ALLOW, name="Allow", kind="allow_once"),
+        schema.PermissionOption(option_id=DENY, name="Deny", kind="reject_once"),
+    ]
 
 
 class OpenToolCall:
@@ -39,9 +48,9 @@ class OpenToolCall:
             await call.update(content=[…])
 
     It is reported when the block is entered.  When the block is left it is completed, or failed if the block raises or
-    the turn was cancelled (version 1 has no other word for that).  One that is not finished when its turn is answered,
-    whatever ends that, is reported as failed just before the answer, so that no client shows it as running for ever
-    (B23); what is said of it later is dropped, as all updates are.
+    the turn was cancelled (in version 2, cancelled then; version 1 has no word for that).  One that is not finished
+    when its turn is over, whatever ends that, is reported so just before the answer, so that no client shows it as
+    running for ever (B23); what is said of it later is dropped, as all updates are.
 
     @ivar reported: all that was said of it so far.
     """
@@ -120,7 +129,10 @@ class OpenToolCall:
         self.reported = evolve(self.reported, **changes)
         if self.finished:
             self._context.drop_tool_call(self)
-        return self._context.send_update(v1.ToolCallUpdate(tool_call_id=self.tool_call_id, **changes))
+        return self._context.send_update(self._of_call(**changes))
+
+    def _of_call(self, **members: Any) -> Any:
+        return self._context.schema.ToolCallUpdate(tool_call_id=self.tool_call_id, **members)
 
     def complete(self, content: Sequence[v1.ToolCallContent] | None = None, raw_output: Any = None) -> Deferred[None]:
         """
@@ -139,14 +151,14 @@ class OpenToolCall:
         Fail it unless it is finished, and wait for nothing.
         """
         if self._begun and not self.finished:
-            self.fail().addErrback(unsent)
+            self.update(status=self._context.unfinished_status).addErrback(unsent)
 
-    def closing_words(self) -> v1.ToolCallUpdate:
+    def closing_words(self) -> Any:
         """
         The same, for who sends it himself.
         """
-        self.reported = evolve(self.reported, status="failed")
-        return v1.ToolCallUpdate(tool_call_id=self.tool_call_id, status="failed")
+        self.reported = evolve(self.reported, status=self._context.unfinished_status)
+        return self._of_call(status=self.status)
 
     def ask_permission(self) -> Deferred[bool]:
         """
@@ -155,8 +167,8 @@ class OpenToolCall:
         return self._context.helping(self._ask_permission())
 
     async def _ask_permission(self) -> bool:
-        about = v1.ToolCallUpdate(tool_call_id=self.tool_call_id, title=self.reported.title, kind=self.reported.kind)
-        allowed = await _choice(self._context, about, YES_OR_NO) == ALLOW
+        about = self._of_call(title=self.reported.title, kind=self.reported.kind)
+        allowed = await _choice(self._context, about, yes_or_no(self._context.schema)) == ALLOW
         if not allowed:
             await self.fail()
         elif self.status == "pending":
@@ -193,20 +205,16 @@ def unsent(failure: Failure) -> None:
     _log.debug("the end of a tool call could not be told: {kind}", kind=failure.type)
 
 
-async def _choice(
-    context: PromptContext, about: v1.ToolCallUpdate, options: Sequence[v1.PermissionOption]
-) -> str | None:
+async def _choice(context: PromptContext, about: Any, options: Sequence[Any]) -> str | None:
     """
     @return: the id that the client picked; L{None} for anything but a pick.
     """
     response = await context.request_permission(about, options)
-    outcome = response.outcome
-    return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else None
+    outcome: Any = response.outcome
+    return str(outcome.option_id) if isinstance(outcome, context.schema.SelectedPermissionOutcome) else None
 
 
-async def ask(
-    context: PromptContext, title: str, kind: v1.ToolKind, options: Sequence[v1.PermissionOption]
-) -> str | None:
+async def ask(context: PromptContext, title: str, kind: v1.ToolKind, options: Sequence[Any]) -> str | None:
     """
     Ask the user, as a tool call of its own: pending while he thinks, then completed if he picked something, else
     failed.
@@ -216,7 +224,7 @@ async def ask(
     call = context.tool_call(title, kind=kind, status="pending")
     await call.begin()
     try:
-        about = v1.ToolCallUpdate(tool_call_id=call.tool_call_id, title=title, kind=kind, status="pending")
+        about = context.schema.ToolCallUpdate(tool_call_id=call.tool_call_id, title=title, kind=kind, status="pending")
         picked = await _choice(context, about, options)
     except BaseException:
         call.close()
@@ -229,7 +237,7 @@ async def ask_permission(context: PromptContext, action: str, kind: v1.ToolKind)
     """
     May it be done?  Only the one option that allows it is a yes.
     """
-    return await ask(context, action, kind, YES_OR_NO) == ALLOW
+    return await ask(context, action, kind, yes_or_no(context.schema)) == ALLOW
 
 
 async def ask_choice(context: PromptContext, question: str, choices: Sequence[str]) -> str | None:
@@ -239,7 +247,8 @@ async def ask_choice(context: PromptContext, question: str, choices: Sequence[st
     @raise InternalError: when the client picks something else.
     """
     options = [
-        v1.PermissionOption(option_id=str(number), name=name, kind="allow_once") for number, name in enumerate(choices)
+        context.schema.PermissionOption(option_id=str(number), name=name, kind="allow_once")
+        for number, name in enumerate(choices)
     ]
     picked = await ask(context, question, "other", options)
     if picked is None:

@@ -8,7 +8,7 @@ is looked at, and who handles it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import CoroutineType
 from typing import Any
 
@@ -94,6 +94,7 @@ class Peer:
         self._input_over = False
         self._closing = False
         self._incoming: dict[Hashable, IncomingRequest] = {}
+        self._held: dict[object, Callable[[str], object]] = {}
         self._full = False
         self._room: Waiters[None] = Waiters()
         self._full_lanes: dict[Hashable, Waiters[None]] = {}
@@ -397,6 +398,24 @@ class Peer:
         if not self._incoming:
             self._drained()
 
+    def hold(self, stop: Callable[[str], object]) -> Callable[[], None]:
+        """
+        Something goes on beyond the answer to its request.  When the conversation is to end, it counts as a request
+        that has no answer.
+
+        @param stop: called with the trigger, C{"shutdown"}, when there is no more time for it; not when the connection
+            is lost, of which the router hears.
+        @return: to be called when it is over.
+        """
+        key = object()
+        self._held[key] = stop
+
+        def release() -> None:
+            if self._held.pop(key, None) is not None:
+                self._drained()
+
+        return release
+
     # ---- pressure
 
     def writing_paused(self) -> None:
@@ -456,7 +475,7 @@ class Peer:
         self._drain()
 
     def _drain(self) -> None:
-        if self._incoming and self._lost is None and self._drain_timer is None:
+        if (self._incoming or self._held) and self._lost is None and self._drain_timer is None:
             self._drain_timer = self.clock.callLater(self.limits.drain_timeout, self._drain_over)
         self._drained()
 
@@ -465,9 +484,11 @@ class Peer:
         self.stop_requests("shutdown")
         for request in list(self._incoming.values()):
             request.fail(RequestCancelled())  # whoever took it over did not answer it
+        self._held.clear()
+        self._drained()
 
     def _drained(self) -> None:
-        if (self._input_over or self._closing) and not self._incoming and self._lost is None:
+        if (self._input_over or self._closing) and not self._incoming and not self._held and self._lost is None:
             self._stop_drain_timer()
             if self._transport is not None:
                 self._transport.close()
@@ -484,6 +505,9 @@ class Peer:
         for request in list(self._incoming.values()):
             if not request.answered:  # the end of one may answer another
                 self._stop(request, trigger)
+        for stop in list(self._held.values()):
+            with _log.failuresHandled("stopping what goes on failed"):
+                stop(trigger)
 
     def shutdown(self) -> Deferred[None]:
         """
