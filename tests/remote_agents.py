@@ -126,16 +126,18 @@ async def serving(
     *,
     tls: Path | None = None,
     limits: Limits | None = None,
+    agent: AcpAgent | None = None,
     site: Callable[[AcpResource, Any], Site] = lambda resource, reactor: AcpSite(resource, "/acp", reactor, 16 * MiB),
     **options: Any,
 ) -> AsyncIterator[Remote]:
     """
-    Serve L{Doings} on a free port of the loopback.
+    Serve an agent, L{Doings} by default, on a free port of the loopback.
 
     @param tls: a folder for a certificate; without it there is no TLS.
+    @param agent: serve this one instead.
     """
     doings = Doings(reactor)
-    resource = AcpResource(doings.agent(limits), reactor, **options)
+    resource = AcpResource(agent or doings.agent(limits), reactor, **options)
     where, certificate = "tcp:0:interface=127.0.0.1", None
     if tls is not None:
         key, certificate = write_certificate(tls)

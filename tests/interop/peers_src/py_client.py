@@ -98,12 +98,30 @@ class Client(acp.Client):
         return await turn
 
 
+async def remote(plan):
+    """Over the URL of the plan; C{"http2"} and C{"ca"} are said to httpx."""
+    if plan["url"].startswith("ws"):
+        from acp.ws import create_websocket_stream
+
+        return await create_websocket_stream(plan["url"])
+    import httpx
+    from acp.http.client import create_http_stream
+
+    client = httpx.AsyncClient(http2=plan.get("http2", False), verify=plan.get("ca", True), timeout=httpx.Timeout(None))
+    return create_http_stream(plan["url"], client=client)
+
+
 async def main(plan) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *plan["agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=plan["cwd"], limit=64 << 20
-    )
     client = Client(plan)
-    agent = acp.connect_to_agent(client, process.stdin, process.stdout)
+    process = transport = None
+    if "url" in plan:
+        transport = await remote(plan)
+        agent = acp.connect_to_agent(client, transport)
+    else:
+        process = await asyncio.create_subprocess_exec(
+            *plan["agent"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=plan["cwd"], limit=64 << 20
+        )
+        agent = acp.connect_to_agent(client, process.stdin, process.stdout)
     hello = await agent.initialize(
         protocol_version=acp.PROTOCOL_VERSION,
         client_capabilities=schema.ClientCapabilities(
@@ -121,8 +139,12 @@ async def main(plan) -> None:
             report("error", code=error.code, message=str(error), data=error.data)
         else:
             report("result", result=answer.model_dump(mode="json", by_alias=True, exclude_none=True))
-    process.stdin.close()
-    report("exited", code=await process.wait(), signal=None)
+    if transport is not None:
+        await transport.close()
+        report("exited", code=0, signal=None)
+    else:
+        process.stdin.close()
+        report("exited", code=await process.wait(), signal=None)
 
 
 asyncio.run(main(json.loads(sys.argv[1])))

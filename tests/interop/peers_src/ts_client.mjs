@@ -3,6 +3,7 @@
 //     node ts_client.mjs SDK_FOLDER PLAN
 //
 // PLAN is JSON: {"agent": [argv], "cwd": DIR, "permit": "allow" | "deny" | "hold", "steps": [STEP]}.
+// In place of "agent" there may be "url": an agent over http or ws.
 // "hold" answers no permission request before the turn is cancelled; a file named "never" is not read before that.
 // STEP is {"prompt": TEXT (where $SID is the session's id), "cancel": "session" | "request", "after": UPDATES} or {"request": METHOD, "params": {}}.
 
@@ -102,8 +103,22 @@ async function prompt(context, sessionId, step) {
   return answer;
 }
 
-const child = spawn(plan.agent[0], plan.agent.slice(1), { stdio: ["pipe", "pipe", "inherit"], cwd: plan.cwd });
-const exited = once(child, "exit");
+async function remote(url) {
+  const { resolve } = createRequire(process.argv[2] + "/");
+  const load = (name) => import(pathToFileURL(resolve(`@agentclientprotocol/sdk/experimental/${name}`)));
+  if (url.startsWith("ws")) return (await load("ws-client")).createWebSocketStream(url);
+  return (await load("http-client")).createHttpStream(url);
+}
+
+const child =
+  plan.url === undefined
+    ? spawn(plan.agent[0], plan.agent.slice(1), { stdio: ["pipe", "pipe", "inherit"], cwd: plan.cwd })
+    : undefined;
+const exited = child === undefined ? [0, null] : once(child, "exit");
+const stream =
+  child === undefined
+    ? await remote(plan.url)
+    : acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
 
 const app = acp
   .client({ name: "ts-client" })
@@ -121,7 +136,7 @@ const app = acp
   .onNotification(toClient.session.update, ({ params }) => onUpdate(params.update));
 
 await app.connectWith(
-  acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout)),
+  stream,
   async (context) => {
     const hello = await context.request(toAgent.initialize, {
       protocolVersion: acp.PROTOCOL_VERSION,
@@ -145,6 +160,6 @@ await app.connectWith(
     }
   },
 );
-child.stdin.end();
+child?.stdin.end();
 const [code, signal] = await exited;
 report("exited", { code, signal });
