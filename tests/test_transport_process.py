@@ -121,7 +121,8 @@ def test_provides_its_interfaces() -> None:
 
 def test_messages_both_ways() -> None:
     """
-    Lines on the agent's output are messages, each message is one write to its input, and its log is neither.
+    Lines on the agent's output are messages, each message is one write to its input, and its log is neither
+    (TRANSPORT-CLIENT-STDIN-ONLY-ACP).
     """
     agent = Agent()
     agent.say(b"1\n2")
@@ -502,7 +503,8 @@ def test_group_that_is_not_there_yet() -> None:
 
 def test_stderr_lines() -> None:
     """
-    The callback gets whole lines, without their ends, the last one too, and bytes that are no UTF-8 replaced.
+    The callback gets whole lines, without their ends, the last one too, and bytes that are no UTF-8 replaced
+    (TRANSPORT-CLIENT-STDERR-MAY).
     """
     lines: list[str] = []
     agent = Agent(on_stderr=lines.append)

@@ -513,6 +513,7 @@ def test_connect_refused() -> None:
     endpoint.result.errback(ConnectionRefusedError("nobody there"))
     error = failure_of(connecting, AcpConnectionError)
     assert "nobody there" in str(error)
+    assert error.reason is not None
     assert error.reason.check(ConnectionRefusedError)
     assert receiver.events == []
 
