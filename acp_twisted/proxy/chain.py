@@ -160,6 +160,8 @@ class Chain:
         See L{PortOwner<acp_twisted.proxy.port.PortOwner>}.
         """
         if port is self.client:
+            for each in self.ports:  # nobody waits for any of it any more
+                each.give_up_all(self.why_lost(port, reason))
             self._end()
         elif not self._ending:
             self._fail(self.why_lost(port, reason))
