@@ -47,7 +47,8 @@ class Environment:
     """
     One folder of peers whose pins agree with each other.
 
-    @ivar kind: C{venv}, C{npm}, C{sdist}; C{cargo} or C{maven}: a program of ours that is built with its pins.
+    @ivar kind: C{venv}, C{npm}, C{sdist}; C{cargo} or C{maven}: a program of ours that is built with its pins;
+        C{apt}: packages of Debian, the newest that the system has.
     @ivar pins: what is asked of the registry; what these need in turn is fixed by the lock in C{tools/peers}.
     @ivar programs: name of a program to its command line; C{{here}} is this environment's folder, C{{node}} Node.js and
         C{{python-sdk}} the folder of another environment.
@@ -83,6 +84,12 @@ ENVIRONMENTS = (
             "python-sdk-echo-agent": ("{python-sdk}/bin/python", "{here}/examples/echo_agent.py"),
             "python-sdk-agent": ("{python-sdk}/bin/python", "{here}/examples/agent.py"),
         },
+    ),
+    Environment(
+        "python-remote",
+        "venv",
+        ("agent-client-protocol[http]==0.12.1", "hypercorn==0.18.0", "uvicorn==0.54.0"),
+        {"python-remote": ("{here}/bin/python",)},
     ),
     Environment("acplint", "venv", ("acplint==0.1.0",), {"acplint": ("{here}/bin/acplint",)}),
     Environment(
@@ -131,6 +138,12 @@ ENVIRONMENTS = (
         {"ts24": ("{node}",)},
     ),
     Environment(
+        "ts-remote",
+        "npm",
+        ("@agentclientprotocol/sdk@2.4.0", "ws@8.23.0"),
+        {"ts-remote": ("{node}",)},
+    ),
+    Environment(
         "codex-acp",
         "npm",
         ("@zed-industries/codex-acp@0.16.0",),
@@ -168,6 +181,12 @@ ENVIRONMENTS = (
         ("com.agentclientprotocol:acp-core:0.14.0",),
         {"java-peer": ("{java}", "-jar", "{here}/lib/java-peer.jar")},
         source="java_peer",
+    ),
+    Environment(
+        "debian",
+        "apt",
+        ("nginx-light", "haproxy", "chromium"),
+        {"nginx": ("/usr/sbin/nginx",), "haproxy": ("/usr/sbin/haproxy",), "chromium": ("/usr/bin/chromium",)},
     ),
 )
 
@@ -415,12 +434,26 @@ def install_maven(environment: Environment, here: Path, peers: Path, locked: boo
     shutil.rmtree(here / "source")
 
 
+def install_apt(environment: Environment, here: Path, peers: Path, locked: bool) -> None:
+    """Packages of the system, where they are missing: which version they have is the system's choice."""
+    here.mkdir()
+    missing = [path for (path,) in environment.programs.values() if not Path(path).exists()]
+    if not missing:
+        return
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise InstallError(f"{', '.join(missing)}: install {' '.join(environment.pins)} and run this again")
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    run(["apt-get", "update", "-q"], env=env)
+    run(["apt-get", "install", "-y", "-q", "--no-install-recommends", *environment.pins], env=env)
+
+
 INSTALLERS: dict[str, Callable[[Environment, Path, Path, bool], None]] = {
     "venv": install_venv,
     "npm": install_npm,
     "sdist": install_sdist,
     "cargo": install_cargo,
     "maven": install_maven,
+    "apt": install_apt,
 }
 
 

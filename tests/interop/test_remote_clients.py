@@ -201,7 +201,7 @@ async def test_curl(http2: bool, real_reactor: Any, programs: Programs, workspac
             scheme = "http" if remote.certificate is None else "https"
             url = f"{scheme}://localhost:{remote.port}/acp"
             command = ["curl", "-sS", "-N", *tls, "-H", "Accept: text/event-stream", *headers, url]
-            return programs.start(command, on_stdout=lambda text: streams[key].append(text))[1]
+            return programs.start(command, on_stdout=streams[key].append)[1]
 
         done = [listen("", connection=named)]
         assert (await curl(programs, remote, *posting(NEW, connection=named), http2=http2)).stdout.split()[1] == "202"
