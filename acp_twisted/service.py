@@ -5,8 +5,8 @@ for a L{MultiService<twisted.application.service.MultiService>} of your own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.application.service import Service
 from twisted.internet.defer import (
@@ -34,7 +34,17 @@ from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.transports.stdio import StdioAgentTransport, StdioGuard
 from acp_twisted.transports.stream import ServerFactory
 
-__all__ = ["AgentService", "ClientService", "ServerEndpoint", "StdioAgentService", "server_endpoint"]
+if TYPE_CHECKING:
+    from acp_twisted.transports.http.security import IAuthentication
+
+__all__ = [
+    "AgentService",
+    "ClientService",
+    "HttpAgentService",
+    "ServerEndpoint",
+    "StdioAgentService",
+    "server_endpoint",
+]
 
 _log = Logger()
 
@@ -106,7 +116,7 @@ class AgentService(Service):
         Service.startService(self)
 
     def _listen(self) -> None:
-        listening = self._listening = _Listening(self._agent, self._endpoints, self._clock)
+        listening = self._listening = _Listening(self._make_factory(), self._endpoints)
         at_once: list[Failure] = []
         starting = True
 
@@ -128,6 +138,12 @@ class AgentService(Service):
         if at_once:
             at_once[0].raiseException()
 
+    def _make_factory(self) -> Any:
+        """
+        What serves the connections of one start: a protocol factory with C{close_all}.
+        """
+        return ServerFactory(self._agent, self._clock)
+
     def _tell(self, result: Sequence[IListeningPort] | Failure) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -148,6 +164,53 @@ class AgentService(Service):
         return succeed(None) if listening is None else listening.stop()
 
 
+class HttpAgentService(AgentService):
+    """
+    An agent over Streamable HTTP and WebSocket, on any number of Twisted endpoints (protocol §5.2).  It needs
+    C{acp_twisted[http]}.
+
+    It starts and stops as an L{AgentService} does.
+    """
+
+    def __init__(
+        self,
+        agent: IMessageReceiverFactory,
+        endpoints: ServerEndpoint | Sequence[ServerEndpoint],
+        reactor: Any,
+        *,
+        path: str = "/acp",
+        origins: Iterable[str] = ("loopback",),
+        hosts: Collection[str] | None = None,
+        authentication: IAuthentication | None = None,
+    ) -> None:
+        """
+        @param agent: an L{AcpAgent<acp_twisted.agent.agent.AcpAgent>}.
+        @param endpoints: as for an L{AgentService}; but a string that names no interface is for the loopback one.
+            With C{ssl:} browsers and others get HTTP/2.
+        @param path: where the agent is.
+        @param origins: see L{AcpResource<acp_twisted.transports.http.resource.AcpResource>}, as for the rest.
+        @raise ValueError: when there is no endpoint, or a string describes none, or an origin or the path is none.
+        """
+        several = endpoints if isinstance(endpoints, Sequence) and not isinstance(endpoints, str) else [endpoints]
+        AgentService.__init__(
+            self, agent, [on_loopback(each) if isinstance(each, str) else each for each in several], reactor
+        )
+        self._path = path
+        self._options: dict[str, Any] = {
+            "origins": tuple(origins),
+            "hosts": hosts,
+            "authentication": authentication,
+        }
+        self._make_factory()  # what is wrong with the options is told now
+
+    def _make_factory(self) -> Any:
+        from acp_twisted.transports.http.resource import AcpResource  # noqa: PLC0415 - only who serves HTTP pays for it
+        from acp_twisted.transports.http.site import AcpSite  # noqa: PLC0415
+
+        resource = AcpResource(self._agent, self._clock, **self._options)
+        return AcpSite(resource, self._path, self._clock, self._agent.limits.max_request_bytes)
+
+
 class _Listening:
     """
     One start of an L{AgentService}: its ports, and the connections that came in by them.
@@ -155,13 +218,11 @@ class _Listening:
     @ivar outcome: fires when all are open; fails with a C{FirstError} when one can't be.
     """
 
-    def __init__(
-        self, agent: IMessageReceiverFactory, endpoints: Sequence[IStreamServerEndpoint], clock: IReactorTime
-    ) -> None:
+    def __init__(self, factory: Any, endpoints: Sequence[IStreamServerEndpoint]) -> None:
         self.stopped = False
         self.all_open: Sequence[IListeningPort] = ()
         self._open: list[IListeningPort] = []
-        self._factory = ServerFactory(agent, clock)
+        self._factory = factory
         self._attempts = [maybeDeferred(each.listen, self._factory).addCallback(self._opened) for each in endpoints]
         self.outcome: Deferred[Any] = gatherResults(self._attempts, consumeErrors=True).addCallback(self._complete)
 
@@ -283,6 +344,17 @@ def server_endpoint(reactor: Any, where: ServerEndpoint) -> IStreamServerEndpoin
     except Exception as error:
         raise ValueError(f"{where!r} is no endpoint to listen on: {type(error).__name__}: {error}") from error
     return endpoint
+
+
+def on_loopback(where: str) -> str:
+    """
+    An endpoint string for the loopback interface, unless it says otherwise.
+    """
+    kind, *parts = where.split(":")
+    default = {"tcp": "127.0.0.1", "ssl": "127.0.0.1", "tcp6": "\\:\\:1"}.get(kind)
+    by_place = kind != "ssl" and len(parts) > 1 and "=" not in parts[1]
+    told = by_place or any(part.startswith("interface=") for part in parts)
+    return where if default is None or told else f"{where}:interface={default}"
 
 
 def _close_port(port: IListeningPort) -> Deferred[None]:

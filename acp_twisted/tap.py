@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutine
+from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 from typing import Any
@@ -30,7 +31,7 @@ from twisted.python.usage import UsageError
 
 from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
 from acp_twisted.errors import AcpConnectionError
-from acp_twisted.service import AgentService, StdioAgentService, server_endpoint
+from acp_twisted.service import AgentService, HttpAgentService, StdioAgentService, on_loopback, server_endpoint
 from acp_twisted.transports.stdio import StdioGuard
 
 __all__ = ["Options", "load_agent", "makeService"]
@@ -42,7 +43,8 @@ class Options(UsageOptions):
     """
     The command line behind C{twistd acp}.
 
-    After parsing, C{agent} is the agent itself and C{listen} a list of endpoints.
+    After parsing, C{agent} is the agent itself, C{listen} and C{listen-http} are lists of endpoints, and
+    C{http-service} is the service of the latter, or L{None}.
 
     @ivar guard: what keeps standard output for the protocol, under C{--stdio}.
     @cvar make_guard: makes it.
@@ -68,6 +70,11 @@ class Options(UsageOptions):
     def __init__(self) -> None:
         UsageOptions.__init__(self)
         self["listen"] = []
+        self["listen-http"] = []
+        self["http-path"] = "/acp"
+        self["http-origin"] = []
+        self["http-host"] = []
+        self["http-tokens"] = None
         self["stdio"] = False
         self.guard: StdioGuard | None = None
 
@@ -91,6 +98,40 @@ class Options(UsageOptions):
         """
         self["listen"].append(endpoint)
 
+    def opt_listen_http(self, endpoint: str) -> None:
+        """
+        Where to serve HTTP and WebSocket, as an endpoint string such as tcp:8080 or
+        ssl:8443:privateKey=key.pem:certKey=cert.pem:interface=0.0.0.0; without an interface it is the loopback one. May
+        be given several times.
+        """
+        self["listen-http"].append(endpoint)
+
+    def opt_http_path(self, path: str) -> None:
+        """
+        The path of the agent over HTTP. [default: /acp]
+        """
+        self["http-path"] = path
+
+    def opt_http_origin(self, origin: str) -> None:
+        """
+        Which web pages may use the agent over HTTP: an origin such as https://example.com, loopback (pages of this
+        machine), none, or * for all; may be given several times. [default: loopback]
+        """
+        self["http-origin"].append(origin)
+
+    def opt_http_host(self, host: str) -> None:
+        """
+        A name that the server may be called by over HTTP, without a port; may be given several times. [default: any]
+        """
+        self["http-host"].append(host)
+
+    def opt_http_token_file(self, path: str) -> None:
+        """
+        A file of bearer tokens, one of which every HTTP request must bring: one a line, each with the caller's name
+        behind it if he is to have one.
+        """
+        self["http-tokens"] = read_tokens(path)
+
     def opt_stdio(self) -> None:
         """
         Serve one client on standard input and output, and exit when it hangs up. twistd needs -n for that.
@@ -107,8 +148,8 @@ class Options(UsageOptions):
         """
         if self["agent"] is None:
             raise UsageError("which agent? Say --agent package.module:name")
-        if not (self["listen"] or self["stdio"]):
-            raise UsageError(f"where? Say --listen ENDPOINT, once or more, or {_STDIO}")
+        if not (self["listen"] or self["listen-http"] or self["stdio"]):
+            raise UsageError(f"where? Say --listen ENDPOINT, once or more, or {_STDIO}, or --listen-http ENDPOINT")
         if self["stdio"]:
             self._prepare_twistd()
         reactor = _installed_reactor()
@@ -116,7 +157,25 @@ class Options(UsageOptions):
             self["listen"] = [server_endpoint(reactor, each) for each in self["listen"]]
         except ValueError as error:
             raise UsageError(f"--listen: {error}") from error
+        try:
+            self["listen-http"] = [server_endpoint(reactor, on_loopback(each)) for each in self["listen-http"]]
+        except ValueError as error:
+            raise UsageError(f"--listen-http: {error}") from error
         self["agent"] = load_agent(self["agent"])
+        self["http-service"] = self._http_service(reactor)
+
+    def _http_service(self, reactor: Any) -> Service | None:
+        """
+        The service of C{--listen-http}, made here because much may be wrong with its options.
+        """
+        if not self["listen-http"]:
+            return None
+        try:
+            return make_http_service(self, reactor)
+        except ImportError as error:
+            raise UsageError(f"--listen-http: install acp_twisted[http] ({error})") from error
+        except ValueError as error:
+            raise UsageError(f"--http-path, --http-origin: {error}") from error
 
     def _prepare_twistd(self) -> None:
         """
@@ -142,12 +201,57 @@ def makeService(options: Options) -> IService:
         sockets = AgentService(agent, options["listen"], reactor)
         sockets.when_listening().addErrback(_give_up, reactor)
         services.append(sockets)
+    if options["http-service"] is not None:
+        http: HttpAgentService = options["http-service"]
+        http.when_listening().addErrback(_give_up, reactor)
+        services.append(http)
     if options["stdio"]:
         services.append(StdioAgentService(agent, reactor, options.guard))
     application = MultiService()
     for each in services:
         each.setServiceParent(application)
     return application
+
+
+def make_http_service(options: Options, reactor: Any) -> HttpAgentService:
+    """
+    The service that the C{--http} options ask for.
+
+    @raise ImportError: when what C{acp_twisted[http]} installs is not there.
+    @raise ValueError: says what is wrong with an origin or the path.
+    """
+    from acp_twisted.transports.http.security import BearerTokens  # noqa: PLC0415 - only who serves HTTP pays for it
+
+    tokens = options["http-tokens"]
+    return HttpAgentService(
+        options["agent"],
+        options["listen-http"],
+        reactor,
+        path=options["http-path"],
+        origins=options["http-origin"] or ("loopback",),
+        hosts=options["http-host"] or None,
+        authentication=None if tokens is None else BearerTokens(tokens),
+    )
+
+
+def read_tokens(path: str) -> dict[str, object]:
+    """
+    The tokens in a file, each with the name of who knows it.  Empty lines and those that begin with C{#} are none.
+
+    @raise UsageError: when the file can't be read, or there is none in it.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--http-token-file: can't read {path}: {type(error).__name__}") from None
+    tokens: dict[str, object] = {}
+    for line in text.splitlines():
+        token, _, name = line.strip().partition(" ")
+        if token and not token.startswith("#"):
+            tokens[token] = name.strip() or "bearer"
+    if not tokens:
+        raise UsageError(f"--http-token-file: there is no token in {path}")
+    return tokens
 
 
 def _give_up(failure: Failure, reactor: Any) -> None:

@@ -4,16 +4,20 @@ A twisted.web site with nothing but an agent on it, that keeps its bounds before
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
+from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.pages import notFound
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
+from zope.interface import implementer
 
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.sse import abort_exchange
@@ -127,6 +131,16 @@ class AcpSite(Site):
         )
         self.clock: IReactorTime = reactor
         self.agent_resource = resource
+        self._sockets: set[_Socket] = set()
+        self._closing = False
+        self._aborting: IDelayedCall | None = None
+        self._waiting: list[Deferred[None]] = []
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """
+        @return: L{None}, which refuses the connection, once L{close_all} was called.
+        """
+        return None if self._closing else _Socket(Site.buildProtocol(self, addr), self._sockets, self._socket_gone)
 
     def log(self, request: Any) -> None:
         """
@@ -136,9 +150,68 @@ class AcpSite(Site):
 
     def close_all(self) -> Deferred[None]:
         """
-        See L{AcpResource.close_all}.
+        Refuse new connections and sockets, end each that is there in good order (see L{AcpResource.close_all}), and
+        then the sockets.
+
+        @return: fires when all are gone.
         """
-        return self.agent_resource.close_all()
+        self._closing = True
+        return self.agent_resource.close_all().addCallback(self._close_sockets)
+
+    def _close_sockets(self, _: object) -> Deferred[None]:
+        if not self._sockets:
+            return succeed(None)
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        if self._aborting is None:
+            self._aborting = self.clock.callLater(LINGER_SECONDS, self._abort_sockets)
+            for socket in list(self._sockets):
+                socket.transport.loseConnection()
+        return done
+
+    def _abort_sockets(self) -> None:
+        self._aborting = None
+        for socket in list(self._sockets):
+            socket.transport.abortConnection()
+
+    def _socket_gone(self) -> None:
+        if self._sockets or not self._waiting:
+            return
+        if self._aborting is not None:
+            self._aborting.cancel()
+            self._aborting = None
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done.callback(None)
+
+
+@implementer(IProtocol)
+class _Socket:
+    """
+    One connection of TCP or TLS, whatever speaks on it, so that it can be closed.
+    """
+
+    def __init__(self, channel: Any, open_ones: set[_Socket], check: Callable[[], None]) -> None:
+        self.transport: Any = None
+        self._channel = channel
+        self._open_ones = open_ones
+        self._check = check
+
+    def makeConnection(self, transport: Any) -> None:
+        self.transport = transport
+        self._open_ones.add(self)
+        self._channel.makeConnection(transport)
+
+    def connectionMade(self) -> None:
+        """Said by makeConnection."""
+
+    def dataReceived(self, data: bytes) -> None:
+        self._channel.dataReceived(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._channel.connectionLost(reason)
+        self._open_ones.discard(self)
+        self._check()
 
 
 class _Folder(Resource):
