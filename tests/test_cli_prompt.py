@@ -552,6 +552,7 @@ def test_all_options(tmp_path: Path) -> None:
     assert options == PromptOptions(
         text="hi", cwd=str(tmp_path), cancel_after=1.5, how="request", timeout=3.0, permit="hold", endpoint="tcp:h:1"
     )
+    assert parse([*words.split(), "--protocol", "2,1"]).protocol == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -576,6 +577,7 @@ def test_all_options(tmp_path: Path) -> None:
         ["prompt", "hi", "--timeout", "inf", "--", "agent"],
         ["prompt", "hi", "--how", "kill", "--", "agent"],
         ["prompt", "hi", "--permit", "maybe", "--", "agent"],
+        ["prompt", "hi", "--protocol", "3", "--", "agent"],
         ["prompt", "hi", "--cwd", "/no/such/directory", "--", "agent"],
         ["prompt", "hi", "--jso", "--", "agent"],
         ["dance"],

@@ -38,6 +38,7 @@ class PromptOptions:
     @ivar timeout: seconds for the whole run.
     @ivar permit: C{allow}, C{deny}, C{ask}, C{hold}; L{None} is C{ask} at a terminal and C{deny} elsewhere.
     @ivar json: write JSON lines.
+    @ivar protocol: the protocol versions that may be spoken.
     """
 
     text: str
@@ -50,6 +51,7 @@ class PromptOptions:
     timeout: float | None = None
     permit: str | None = None
     json: bool = False
+    protocol: tuple[int, ...] = (1,)
 
 
 def _seconds(word: str) -> float:
@@ -73,6 +75,12 @@ def _count(word: str) -> int:
     if not (word.isascii() and word.isdigit() and len(word) < 19):
         raise ArgumentTypeError(f"{word!r} is no whole number that is zero or more")
     return int(word)
+
+
+def _versions(word: str) -> tuple[int, ...]:
+    if word not in ("1", "2", "2,1", "1,2"):
+        raise ArgumentTypeError(f"{word!r} is none of 1, 2 and 2,1")
+    return tuple(int(each) for each in word.split(","))
 
 
 def parse(words: Sequence[str]) -> PromptOptions:
@@ -143,6 +151,13 @@ def _parsers() -> tuple[ArgumentParser, ArgumentParser]:
         "choose at the terminal, or nothing (ask at a terminal, else deny)",
     )
     prompt.add_argument("--json", action="store_true", help="print one JSON object a line")
+    prompt.add_argument(
+        "--protocol",
+        metavar="VERSION",
+        type=_versions,
+        default=(1,),
+        help="the protocol version: 1 (the default), 2, or 2,1 for the higher one that the agent speaks",
+    )
     return parser, prompt
 
 
@@ -162,6 +177,7 @@ def _options(prompt: ArgumentParser, found: Namespace, command: Sequence[str]) -
         timeout=found.timeout,
         permit=found.permit,
         json=found.json,
+        protocol=found.protocol,
     )
 
 

@@ -111,8 +111,10 @@ class Asker:
             self._reading = True
             self._reactor.addReader(self)
 
-    def _put(self, request: v1.RequestPermissionRequest) -> None:
-        title = request.tool_call.title or request.tool_call.tool_call_id
+    def _put(self, request: Any) -> None:
+        title = getattr(request, "title", None)  # version 2 has one for the question
+        if title is None:
+            title = request.tool_call.title or request.tool_call.tool_call_id
         lines = [f"The agent asks for permission: {plain(title)}"]
         lines += [f"  {number}  {plain(each.name)}" for number, each in enumerate(request.options, 1)]
         self._err.write("\n".join(lines) + f"\n{self._prompt(request.options)}")

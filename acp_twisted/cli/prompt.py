@@ -21,10 +21,9 @@ from acp_twisted.cli.options import PromptOptions
 from acp_twisted.cli.permit import Asker, Permit, first_of, hold
 from acp_twisted.cli.report import JsonReport, Report, TextReport
 from acp_twisted.cli.status import Status
+from acp_twisted.cli.turns import FirstTurn, SecondTurn, Turn
 from acp_twisted.client.client import AcpClient, AcpClientBuilder
-from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.files import LocalFiles
-from acp_twisted.client.session import PromptTurn
 from acp_twisted.client.terminals import LocalTerminals
 from acp_twisted.errors import (
     AcpConnectionError,
@@ -34,7 +33,6 @@ from acp_twisted.errors import (
     RequestTimedOut,
 )
 from acp_twisted.limits import Limits
-from acp_twisted.schema import v1
 from acp_twisted.transports.process import AgentCommand
 
 _log = Logger()
@@ -65,19 +63,19 @@ class PromptRun:
         report: Report,
         *,
         permit: Permit,
-        connect: Callable[[AcpClient], Deferred[ClientConnection]],
+        connect: Callable[[Any], Deferred[Any]],
         services: Callable[[AcpClientBuilder], AcpClientBuilder] = lambda builder: builder,
     ) -> None:
         """
-        @param connect: connects, or starts, the agent.
+        @param connect: connects a client of the wanted versions to the agent, or starts it.
         @param services: adds handlers for what the agent may ask to the client's builder.
         """
         self._clock = clock
         self._options = options
         self._report = report
         self._connect = connect
-        self._connection: ClientConnection | None = None
-        self._turn: PromptTurn | None = None
+        self._connection: Any = None  # of either version, and at first of none yet
+        self._turn: Turn | None = None
         self._session_id: str | None = None
         self._prompted = False
         self._updates = 0
@@ -85,7 +83,7 @@ class PromptRun:
         self._leaving: Status | None = None
         self._timers: list[IDelayedCall] = []
         self._interrupted = False
-        self._talk: Deferred[v1.PromptResponse] | None = None
+        self._talk: Deferred[Any] | None = None
         builder = (
             AcpClient.builder()
             .client_info("acp-twisted", __version__)
@@ -95,7 +93,10 @@ class PromptRun:
         )
         if options.timeout is not None:
             builder.request_timeout(0)  # the one bound is enough
-        self._client = services(builder).build()
+        builder = services(builder)
+        if options.protocol != (1,):
+            builder = builder.protocol_versions(*options.protocol)
+        self._client = builder.build()
 
     async def run(self) -> Status:
         """
@@ -120,20 +121,22 @@ class PromptRun:
         await self._close()
         return status if self._leaving is None else self._leaving
 
-    async def _converse(self) -> v1.PromptResponse:
+    async def _converse(self) -> Any:
         self._connection = connection = await self._connect(self._client)
-        await connection.initialize()
+        agreed = await connection.initialize()
+        if self._options.protocol != (1,):
+            self._connection = connection = agreed
         session = await connection.new_session(self._options.cwd)
         self._session_id = session.session_id
         self._prompted = True
-        self._turn = turn = session.prompt(self._options.text)
+        begin = FirstTurn if connection.protocol_version == 1 else SecondTurn
+        self._turn = turn = begin(session, self._options.text)
         if self._options.cancel_after is not None:
             self._after(self._options.cancel_after, self.cancel)
         self._count()
-        response: v1.PromptResponse = await turn.response
-        return response
+        return await turn.outcome
 
-    def _finished(self, response: v1.PromptResponse) -> Status:
+    def _finished(self, response: Any) -> Status:
         """
         Say what the turn was answered with.
         """
@@ -145,6 +148,8 @@ class PromptRun:
         if unread:
             self._report.note(f"messages of the agent that could not be read, and are missing here: {unread}")
         self._report.result(response)
+        if response.stop_reason == "error":
+            return Status.REFUSED
         return Status.CANCELLED if response.stop_reason == "cancelled" else Status.FINISHED
 
     def _failed(self, error: Exception) -> Status:
@@ -180,7 +185,7 @@ class PromptRun:
 
     # ---- what happens meanwhile
 
-    def _updated(self, notification: v1.SessionNotification) -> None:
+    def _updated(self, notification: Any) -> None:
         # Before the answer to session/new it can only be ours.
         if self._leaving is not None or self._session_id not in (None, notification.session_id):
             return
@@ -205,10 +210,7 @@ class PromptRun:
         if self._turn is None or self._asked_to_cancel:
             return
         self._asked_to_cancel = True
-        if self._options.how == "request":
-            self._turn.response.cancel_handle().cancel()
-        else:
-            self._turn.cancel()
+        self._turn.cancel(self._options.how)
 
     def interrupt(self) -> bool:
         """
@@ -262,8 +264,9 @@ class _Program:
         )
         self.status = Status.LOST
 
-    def _connect(self, client: AcpClient) -> Deferred[ClientConnection]:
-        return client.connect(self._reactor, self._where)
+    def _connect(self, client: Any) -> Deferred[Any]:
+        connecting: Deferred[Any] = client.connect(self._reactor, self._where)
+        return connecting
 
     def _permit(self, permit: str | None, err: TextIO) -> Permit:
         if permit is None:

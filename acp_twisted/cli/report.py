@@ -5,10 +5,9 @@ What the one-shot client prints.
 from __future__ import annotations
 
 import json
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from acp_twisted.errors import AcpConnectionError, AcpError
-from acp_twisted.schema import v1
 from acp_twisted.schema.converter import unstructure
 
 TAIL_LINES = 40
@@ -25,9 +24,9 @@ class Report(Protocol):
         The agent sent an update.
         """
 
-    def result(self, response: v1.PromptResponse) -> None:
+    def result(self, response: Any) -> None:
         """
-        The turn was answered.
+        The turn has ended, with something that has a C{stop_reason}.
         """
 
     def error(self, error: AcpError) -> None:
@@ -52,9 +51,10 @@ class JsonReport:
         self._err = err
 
     def update(self, update: object) -> None:
-        self._line({"update": unstructure(update)})
+        # The state of a session of version 2 is a union of its own, which has another tag within an update.
+        self._line({"update": {"sessionUpdate": "state_update", **unstructure(update)}})
 
-    def result(self, response: v1.PromptResponse) -> None:
+    def result(self, response: Any) -> None:
         self._line({"result": unstructure(response)})
         self.note(f"stop reason: {response.stop_reason}")
 
@@ -84,24 +84,30 @@ class TextReport:
         self._mid_line = False
         self._titles: dict[str, str] = {}
 
-    def update(self, update: object) -> None:
-        if isinstance(update, v1.AgentMessageChunk):
+    def update(self, update: Any) -> None:
+        # By their names, which both versions of the protocol have.
+        kind = type(update).__name__
+        if kind == "AgentMessageChunk":
             self._message(update.content)
-        elif isinstance(update, v1.ToolCall):
+        elif kind == "AgentMessage":
+            for block in update.content or ():
+                self._message(block)
+        elif kind == "ToolCall":
             self._titles[update.tool_call_id] = update.title
             self._tool(update.title, update.status)
-        elif isinstance(update, v1.ToolCallUpdate) and (update.status or update.title):
+        elif kind == "ToolCallUpdate" and (update.status or update.title):
             if update.title:
                 self._titles[update.tool_call_id] = update.title
-            self._tool(self._titles.get(update.tool_call_id, update.tool_call_id), update.status)
+            self._tool(self._titles.get(update.tool_call_id, update.tool_call_id), update.status or None)
 
-    def _message(self, content: object) -> None:
-        if isinstance(content, v1.TextContent):
+    def _message(self, content: Any) -> None:
+        kind = type(content).__name__
+        if kind == "TextContent":
             text = content.text
-        elif isinstance(content, v1.ResourceLink):
+        elif kind == "ResourceLink":
             text = f"[{content.uri}]"
         else:
-            text = f"[{type(content).__name__}]"
+            text = f"[{kind}]"
         if text:
             self._out.write(text)
             self._out.flush()
@@ -112,8 +118,9 @@ class TextReport:
             self._end_line()
             print(f"* {plain(title)}{f': {plain(status)}' if status else ''}", file=self._err, flush=True)
 
-    def result(self, response: v1.PromptResponse) -> None:
-        self.note(f"stop reason: {response.stop_reason}")
+    def result(self, response: Any) -> None:
+        error = getattr(response, "error", None)
+        self.note(f"stop reason: {response.stop_reason}{'' if error is None else f': {plain(error.message)}'}")
 
     def error(self, error: AcpError) -> None:
         self._end_line()
