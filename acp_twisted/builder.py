@@ -39,6 +39,13 @@ class Builder:
         self._gates_capabilities = True
         self._gates_paths = True
 
+    @property
+    def takes_unstable(self) -> bool:
+        """
+        Whether it takes handlers for what the protocol has not settled yet.
+        """
+        return self._unstable
+
     def request_timeout(self, seconds: float) -> Self:
         """
         How long each request to the peer may take; 60 seconds unless said otherwise, 0 is without end.  Prompts have a

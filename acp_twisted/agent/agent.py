@@ -28,6 +28,8 @@ from acp_twisted.turn.timeouts import PromptTimeouts
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from acp_twisted.agent.v2.agent import VersionedAgentBuilder
+
 SETTERS: Final = {
     "initialize": "initialize_handler",
     "authenticate": "authenticate_handler",
@@ -56,6 +58,7 @@ class AcpAgent:
 
     @ivar request_timeout: seconds for each request that the agent sends.
     @ivar gates: what messages are held to.
+    @ivar unstable: whether what the protocol has not settled yet can be called.
     @ivar cascades: whether C{session/cancel} cancels what the turn has asked of the client.
     """
 
@@ -70,6 +73,7 @@ class AcpAgent:
     cascades: bool
     limits: Limits
     gates: Gates | None = None
+    unstable: bool = False
 
     @staticmethod
     def builder(*, unstable: bool = False) -> AcpAgentBuilder:
@@ -151,6 +155,17 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         """
         self._auth_methods = tuple(methods)
         return self
+
+    def protocol_versions(self, *versions: int) -> VersionedAgentBuilder:
+        """
+        Build an agent that speaks these versions of the protocol, each connection the one that its client asks for; see
+        L{VersionedAgent<acp_twisted.agent.v2.agent.VersionedAgent>}.  Without this, version 1 is spoken.
+
+        @return: a builder that has what this one has, to go on with.
+        """
+        from acp_twisted.agent.v2.agent import VersionedAgentBuilder  # noqa: PLC0415
+
+        return VersionedAgentBuilder.going_on(self, versions)
 
     def cancel_grace_period(self, seconds: float) -> Self:
         """
@@ -290,6 +305,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
             cascades=self._cascades,
             limits=self._limits,
             gates=self._gates(V1, V1_RULES),
+            unstable=self._unstable,
         )
 
     @property

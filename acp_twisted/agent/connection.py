@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from acp_twisted.agent.blocking import run_blocking
 from acp_twisted.agent.client_calls import SessionClient
 from acp_twisted.agent.context import PromptContext
+from acp_twisted.agent.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
 from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
@@ -71,6 +72,7 @@ class AgentConnection(Connection):
         self.client_info: v1.Implementation | None = None
         self._initialized = False
         self._sessions: dict[str, PromptSession] = {}
+        self._subagents: dict[str, None] = {}
         self._elicitations = Elicitations(self.limits.max_elicitations)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
@@ -100,6 +102,34 @@ class AgentConnection(Connection):
         @param update: a C{v1} update, such as L{v1.AvailableCommandsUpdate}.
         """
         return self.notify(v1.SessionNotification(session_id=session_id, update=update))
+
+    @property
+    def unstable(self) -> UnstableCalls:
+        """
+        Unstable.  The calls for what the protocol has not settled yet.
+
+        @raise ValueError: when the agent was not built with C{unstable=True}.
+        """
+        self.require_unstable()
+        return UnstableCalls(self)
+
+    def require_unstable(self) -> None:
+        """
+        Go no further unless the agent was built with C{unstable=True}.
+
+        @raise ValueError: when it was not.
+        """
+        if not self.agent.unstable:
+            raise ValueError("build the agent with unstable=True to call what is not settled yet")
+
+    def keep_subagent(self, session_id: str) -> None:
+        """
+        A session is known to the client as that of a subagent, and may be cancelled by itself.  The last
+        C{Limits.max_sessions} are remembered.
+        """
+        self._subagents[session_id] = None
+        if len(self._subagents) > self.limits.max_sessions:
+            del self._subagents[next(iter(self._subagents))]
 
     def client(self, session_id: str) -> SessionClient:
         """
@@ -360,6 +390,8 @@ class AgentConnection(Connection):
         session = self._sessions.get(notice.session_id)
         if session is not None:
             session.cancel("session/cancel", notice)
+        elif notice.session_id in self._subagents:
+            self._tell_cancelled("session/cancel", notice)
 
     def _cancel_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """

@@ -16,6 +16,7 @@ from acp_twisted.agent import tool_calls
 from acp_twisted.agent.client_calls import ClientCalls, SessionClient
 from acp_twisted.agent.commands import CommandResult, run_command
 from acp_twisted.agent.tool_calls import OpenToolCall
+from acp_twisted.agent.unstable import UnstableUpdates
 from acp_twisted.errors import AcpError, RequestCancelled
 from acp_twisted.jsonrpc.calls import Call, Unheeded
 from acp_twisted.jsonrpc.cancellation import CancellationToken
@@ -75,6 +76,16 @@ class PromptContext(ClientCalls):
         The client, and nothing but one message for each call.  What is asked so belongs to the turn too.
         """
         return SessionClient(self.connection, self.session_id, self.call)
+
+    @property
+    def unstable(self) -> UnstableUpdates:
+        """
+        Unstable.  Updates that the protocol has not settled yet.
+
+        @raise ValueError: when the agent was not built with C{unstable=True}.
+        """
+        self.connection.require_unstable()
+        return UnstableUpdates(self.connection, self.send_update)
 
     def supports(self, capability: str) -> bool:
         """

@@ -4,13 +4,23 @@ What agents can do that protocol version 1 has not settled yet.  All of it may c
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from twisted.internet.defer import Deferred
 
 from acp_twisted.builder import Builder
+from acp_twisted.errors import AcpCapabilityError
+from acp_twisted.gates import advertises
 from acp_twisted.handlers import Handler
+from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from acp_twisted.agent.connection import AgentConnection
 
 UNSTABLE_SETTERS = {
     "auth/status": "auth_status_handler",
@@ -93,3 +103,118 @@ class UnstableAgentBuilder(Builder):
         Unstable.  Be told of C{mcp/message}: what an MCP server of the client's says about a request that it has.
         """
         return self._on_unstable("mcp/message", handler, "mcp_message_handler")
+
+
+class UnstableUpdates:
+    """
+    Updates of one session that the protocol has not settled yet; see
+    L{PromptContext.unstable<acp_twisted.agent.context.PromptContext.unstable>}.
+    """
+
+    def __init__(self, connection: AgentConnection, send: Callable[[v1.SessionUpdate], Deferred[None]]) -> None:
+        self._connection = connection
+        self._send = send
+
+    def update_plan(
+        self,
+        plan_id: str,
+        *,
+        entries: Sequence[v1.PlanEntry] | None = None,
+        markdown: str | None = None,
+        uri: str | None = None,
+    ) -> Deferred[None]:
+        """
+        Unstable.  Tell one plan out of several anew.
+
+        @param entries: its steps; or
+        @param markdown: its text; or
+        @param uri: the file that it stands in.
+        @raise ValueError: when it is not exactly one of the three.
+        """
+        plan: v1.PlanItems | v1.PlanMarkdown | v1.PlanFile
+        if entries is not None and markdown is None and uri is None:
+            plan = v1.PlanItems(plan_id=plan_id, entries=list(entries))
+        elif markdown is not None and entries is None and uri is None:
+            plan = v1.PlanMarkdown(plan_id=plan_id, content=markdown)
+        elif uri is not None and entries is None and markdown is None:
+            plan = v1.PlanFile(plan_id=plan_id, uri=uri)
+        else:
+            raise ValueError("a plan has entries, or markdown, or a uri")
+        return self._send(v1.PlanUpdate(plan=plan))
+
+    def remove_plan(self, plan_id: str) -> Deferred[None]:
+        """
+        Unstable.  Drop a plan.
+        """
+        return self._send(v1.PlanRemoved(plan_id=plan_id))
+
+    def update_subagent(self, session_id: str, **changes: Any) -> Deferred[None]:
+        """
+        Unstable.  Announce a session that this one owns, or tell what has changed about it.  From then on the agent's
+        C{cancel_handler} is told of the C{session/cancel} of that session.
+
+        @param session_id: the subagent's session.
+        @param changes: members of L{v1.SubagentUpdate}; L{None} clears one, and those that are left out stay.
+        """
+        sent = self._send(v1.SubagentUpdate(session_id=session_id, **changes))
+        self._connection.keep_subagent(session_id)
+        return sent
+
+    def send_session_message(self, message_id: str, **members: Any) -> Deferred[None]:
+        """
+        Unstable.  Tell a message from one session to another, whole.
+
+        @param members: members of L{v1.SessionMessage}.
+        """
+        return self._send(v1.SessionMessage(message_id=message_id, **members))
+
+    def send_session_message_chunk(self, message_id: str, content: str | v1.ContentBlock) -> Deferred[None]:
+        """
+        Unstable.  Tell a piece of a message from one session to another.
+
+        @param content: text, or a content block.
+        """
+        block = v1.TextContent(text=content) if isinstance(content, str) else content
+        return self._send(v1.SessionMessageChunk(message_id=message_id, content=block))
+
+
+class UnstableCalls:
+    """
+    What an agent may tell or ask that the protocol has not settled yet; see
+    L{AgentConnection.unstable<acp_twisted.agent.connection.AgentConnection.unstable>}.
+    """
+
+    def __init__(self, connection: AgentConnection) -> None:
+        self._connection = connection
+
+    def send_auth_status(self, state: v1.AuthState, accounts: Sequence[v1.AuthAccount] = ()) -> Deferred[None]:
+        """
+        Unstable.  Send C{auth/status_update}: the whole new state of the agent's authentication.
+
+        @raise AcpCapabilityError: when the agent itself has not advertised C{auth.status}.
+        """
+        if not advertises(self._connection.own_capabilities, "auth.status"):
+            raise AcpCapabilityError("auth.status")
+        return self._connection.notify(v1.AuthStatusUpdateNotification(state=state, accounts=list(accounts)))
+
+    def send_mcp_message(
+        self, server_id: str, method: str, params: dict[str, Any] | None = None, *, request_id: str | None = None
+    ) -> Call[v1.MessageMcpResponse]:
+        """
+        Unstable.  Send the request C{mcp/message}, to an MCP server that the client serves.
+
+        @param request_id: the id of the request there, unique among those that are open; a random one if it is L{None}.
+        """
+        request = v1.MessageMcpRequest(
+            server_id=server_id,
+            request_id=str(uuid4()) if request_id is None else request_id,
+            method=method,
+            params=params,
+        )
+        return self._connection.call(request)
+
+    def updates(self, session_id: str) -> UnstableUpdates:
+        """
+        The updates of a session, for outside of turns.
+        """
+        return UnstableUpdates(self._connection, lambda update: self._connection.send_update(session_id, update))

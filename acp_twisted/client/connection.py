@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.session import ClientSession
+from acp_twisted.client.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
 from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
@@ -71,6 +72,7 @@ class ClientConnection(Connection):
         self._cancelling: set[str] = set()
         self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
         self._elicitations = Elicitations(self.limits.max_elicitations)
+        self._knows_subagents = client.capabilities.subagents is not None
         self._opening = 0
         self._early: Kept[tuple[v1.SessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
@@ -115,9 +117,14 @@ class ClientConnection(Connection):
         See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which every call begins with.
 
         @raise NotInitialized: before L{initialize} was answered.
+        @raise ValueError: also when a session has no such mode, option or value.
         """
         if not self._initialized:
             raise NotInitialized()
+        if isinstance(request, v1.SetSessionModeRequest | v1.SetSessionConfigOptionRequest):
+            session = self._sessions.get(request.session_id)
+            if session is not None and self._gates is not None and self._gates.capabilities:
+                session.offers.check(request)
         return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
 
     def notify(self, notification: object) -> Deferred[None]:
@@ -143,6 +150,17 @@ class ClientConnection(Connection):
         What the client has advertised.
         """
         return self.client.capabilities
+
+    @property
+    def unstable(self) -> UnstableCalls:
+        """
+        Unstable.  The calls for what the protocol has not settled yet.
+
+        @raise ValueError: when the client was not built with C{unstable=True}.
+        """
+        if not self.client.unstable:
+            raise ValueError("build the client with unstable=True to call what is not settled yet")
+        return UnstableCalls(self)
 
     # ---- what the client asks
 
@@ -184,6 +202,17 @@ class ClientConnection(Connection):
             additional_directories=list(additional_directories),
             meta=meta,
         )
+        return self.open_session(request, timeout=timeout)
+
+    def open_session(self, request: Any, *, timeout: float | None = None) -> Call[ClientSession]:
+        """
+        Send C{session/new}, C{session/load} or C{session/resume} as it is; L{new_session} and its kind are what most
+        code wants.
+
+        @return: the session.
+        """
+        if isinstance(request, v1.LoadSessionRequest | v1.ResumeSessionRequest):
+            return self._reopen(request.session_id, request, timeout)
         call = self.prepare(request)
         self._opening += 1
         call.addBoth(self._opened)
@@ -191,10 +220,10 @@ class ClientConnection(Connection):
 
     def _opened(self, result: Any) -> Any:
         """
-        C{session/new} is answered.  Updates that came before that were kept (B29, B30).
+        C{session/new}, or C{session/fork}, is answered.  Updates that came before that were kept (B29, B30).
         """
         self._opening -= 1
-        if isinstance(result, v1.NewSessionResponse):
+        if not isinstance(result, Failure):
             session = self.require_session(result.session_id)
             session.answered(result)
             for notification, size in self._early.take():
@@ -228,7 +257,7 @@ class ClientConnection(Connection):
             mcp_servers=list(mcp_servers),
             additional_directories=list(additional_directories),
         )
-        return self._reopen(session_id, request, timeout)
+        return self.open_session(request, timeout=timeout)
 
     def resume_session(
         self,
@@ -248,7 +277,7 @@ class ClientConnection(Connection):
             mcp_servers=list(mcp_servers),
             additional_directories=list(additional_directories),
         )
-        return self._reopen(session_id, request, timeout)
+        return self.open_session(request, timeout=timeout)
 
     def _reopen(self, session_id: str, request: object, timeout: float | None) -> Call[ClientSession]:
         call = self.prepare(request)
@@ -303,9 +332,16 @@ class ClientConnection(Connection):
         Send C{session/close}: the agent cancels a running turn first (V1C10), so its open permission requests are
         answered C{cancelled} here too.
         """
-        can_close = self.agent_capabilities.session_capabilities.close is not None
-        open_requests = self._take_turn_down(session_id) if can_close else ()
-        call = self._forgetting(session_id, v1.CloseSessionRequest(session_id=session_id))
+        return self.end_session(session_id, v1.CloseSessionRequest(session_id=session_id))
+
+    def end_session(self, session_id: str, request: object) -> Call[Any]:
+        """
+        Send a request that ends a session and its turn; L{close_session} is what most code wants.
+        """
+        method = self.vocabulary.for_params(type(request))
+        can_end = method is not None and method.capability is not None and self.supports(method.capability)
+        open_requests = self._take_turn_down(session_id) if can_end else ()
+        call = self._forgetting(session_id, request)
         self._answer_cancelled(open_requests)
         return call
 
@@ -470,6 +506,9 @@ class ClientConnection(Connection):
         return isinstance(elicitation_id, str) and self._elicitations.complete(elicitation_id)
 
     def _updated(self, notification: v1.SessionNotification, size: int) -> Deferred[object] | None:
+        if self._knows_subagents and type(notification.update).__name__ == "SubagentUpdate":
+            child: Any = notification.update
+            self.require_session(child.session_id)  # what it does comes on this connection too
         session = self._sessions.get(notification.session_id)
         waiting: list[Deferred[object]] = []
         if session is not None:

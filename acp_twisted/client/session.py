@@ -5,7 +5,7 @@ A session as the client holds it, and one turn of it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.kept import Kept
+from acp_twisted.client.offers import Offers
 from acp_twisted.client.state import SessionState
 from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
 from acp_twisted.jsonrpc.calls import Call
@@ -21,6 +22,8 @@ from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
     from acp_twisted.client.connection import ClientConnection
+
+Opened: TypeAlias = "v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse | v1.ForkSessionResponse"
 
 _log = Logger()
 
@@ -137,19 +140,21 @@ class ClientSession:
 
     @ivar connection: the connection that it lives on.
     @ivar session_id: the agent's name for it.
+    @ivar offers: what can be set in it.
     @ivar opened: the agent's answer that it began with, with its modes and options.
     """
 
     def __init__(self, connection: ClientConnection, session_id: str) -> None:
         self.connection = connection
         self.session_id = session_id
-        self.opened: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse | None = None
+        self.opened: Opened | None = None
         self._state: SessionState | None = None
         self._followers: list[SessionFollower] = []
         self._over = False
         self._turn: PromptTurn | None = None
         self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
         limits = connection.limits
+        self.offers = Offers()
         self._outside: Kept[v1.SessionUpdate] = Kept(
             "updates outside of turns", limits.max_early_updates, limits.max_queued_bytes
         )
@@ -273,11 +278,12 @@ class ClientSession:
             with _log.failuresHandled("a session's follower failed"):
                 getattr(follower, event)(*what)
 
-    def answered(self, response: v1.NewSessionResponse | v1.LoadSessionResponse | v1.ResumeSessionResponse) -> None:
+    def answered(self, response: Opened) -> None:
         """
         The agent has opened the session.
         """
         self.opened = response
+        self.offers.opened(response.modes, response.config_options)
         self._tell("described", response.modes, response.config_options)
 
     def cancelling(self, turn: PromptTurn) -> None:
@@ -308,6 +314,8 @@ class ClientSession:
         An update of C{size} bytes came; the next one waits for what this returns.
         """
         waiting: list[Deferred[object]] = []
+        if isinstance(update, v1.ConfigOptionUpdate):
+            self.offers.options_are(update.config_options)
         self._tell("updated", update)
         if self._turn is None:
             self._outside.add(update, size)
@@ -350,6 +358,7 @@ class ClientSession:
         call = self.connection.set_config_option(self.session_id, config_id, value)
 
         def taken(response: v1.SetSessionConfigOptionResponse) -> v1.SetSessionConfigOptionResponse:
+            self.offers.options_are(response.config_options)
             self._tell("described", None, response.config_options)
             return response
 

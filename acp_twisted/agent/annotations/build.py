@@ -57,14 +57,15 @@ def build_agent(
     @param builder: one to go on with, for what has no decorator; a new one unless given.
     @raise AgentDefinitionError: when something is wrong with the class.  It names everything that is.
     """
-    agent_builder = AcpAgent.builder() if builder is None else builder
+    mark = agent_mark_of(definition if isinstance(definition, type) else type(definition))
+    agent_builder = AcpAgent.builder(unstable=mark is not None and mark.unstable) if builder is None else builder
     _set(agent_builder, "request_timeout", request_timeout)
     _set(agent_builder, "cancel_grace_period", cancel_grace_period)
     _set(agent_builder, "max_prompt_duration", max_prompt_duration)
     _set(agent_builder, "cascade_cancellation", cascade_cancellation)
     _set(agent_builder, "limits", limits)
-    definer = _Definition(definition, interceptors, argument_resolvers, return_value_handlers)
-    return definer.build(agent_builder)
+    definer = _Definition(definition, agent_builder, interceptors, argument_resolvers, return_value_handlers)
+    return definer.build()
 
 
 def _set(builder: AcpAgentBuilder, option: str, value: object) -> None:
@@ -80,11 +81,13 @@ class _Definition:
     def __init__(
         self,
         definition: object,
+        builder: AcpAgentBuilder,
         interceptors: Sequence[IInterceptor | Interceptor],
         resolvers: Sequence[IArgumentResolver],
         return_handlers: Sequence[IReturnValueHandler],
     ) -> None:
         self._definition = definition
+        self._builder = builder
         self._class = definition if isinstance(definition, type) else type(definition)
         self._interceptors = tuple(interceptors)
         self._resolvers = tuple(resolvers)
@@ -93,7 +96,7 @@ class _Definition:
         self._callings: dict[str, tuple[Mark, Calling]] = {}
         self._errors = ErrorMapping({})
 
-    def build(self, builder: AcpAgentBuilder) -> AcpAgent:
+    def build(self) -> AcpAgent:
         """
         The agent.
         """
@@ -108,7 +111,7 @@ class _Definition:
         if "session/prompt" not in self._callings and not self._faults:
             self._fault("it has no @prompt method, which every agent needs; decorate one")
         self._refuse()
-        return self._assemble(builder, mark)
+        return self._assemble(self._builder, mark)
 
     def _fault(self, what: str) -> None:
         self._faults.append(f"{self._class.__name__}: {what}")
@@ -222,6 +225,11 @@ class _Definition:
                 "methods to None in the subclass"
             )
             return
+        if mark.unstable and not self._builder.takes_unstable:
+            self._faults.append(
+                f"{handler}: {mark.method} is not settled yet; write @acp_agent(unstable=True), or give build_agent a "
+                "builder with unstable=True"
+            )
         if mark.decorator.startswith("ext_") and not mark.method.startswith("_"):
             self._faults.append(
                 f"{handler}: the name of an extension begins with an underscore; write "

@@ -32,6 +32,7 @@ class AgentMark:
     mcp_http: bool
     mcp_sse: bool
     additional_directories: bool
+    unstable: bool = False
 
 
 @frozen
@@ -42,6 +43,7 @@ class Mark:
     @ivar decorator: the decorator's name, for messages.
     @ivar method: the name on the wire.
     @ivar is_request: whether it is answered.
+    @ivar unstable: whether the protocol has not settled it yet.
     """
 
     decorator: str
@@ -51,6 +53,7 @@ class Mark:
     audio: bool = False
     embedded_context: bool = False
     blocking: bool = False
+    unstable: bool = False
 
 
 @frozen
@@ -84,7 +87,13 @@ def agent_mark_of(cls: type) -> AgentMark | None:
     return mark
 
 
-def _marked(function: _F, mark: AnyMark, decorator: str) -> _F:
+def marked(function: _F, mark: AnyMark, decorator: str) -> _F:
+    """
+    Leave a mark on a method.
+
+    @param decorator: who leaves it, for the message.
+    @raise TypeError: when it is no method.
+    """
     target: Any = getattr(function, "__func__", function)
     if isinstance(target, type) or not callable(target):
         raise TypeError(f"@{decorator} is for a method, and this is a {type(function).__name__}")
@@ -101,6 +110,7 @@ def acp_agent(
     mcp_http: bool = False,
     mcp_sse: bool = False,
     additional_directories: bool = False,
+    unstable: bool = False,
 ) -> Callable[[_C], _C]:
     """
     For a class: instances of it are agents.  A subclass is one too, and says the same of itself unless it is decorated
@@ -111,10 +121,11 @@ def acp_agent(
     @param mcp_http: whether it can use MCP servers over HTTP.
     @param mcp_sse: whether it can use MCP servers over SSE.
     @param additional_directories: whether its sessions take more directories than C{cwd}.
+    @param unstable: whether methods may handle what the protocol has not settled yet.
     """
 
     def decorate(cls: _C) -> _C:
-        mark = AgentMark(name, version, title, auth_methods, mcp_http, mcp_sse, additional_directories)
+        mark = AgentMark(name, version, title, auth_methods, mcp_http, mcp_sse, additional_directories, unstable)
         setattr(cls, _AGENT, mark)
         return cls
 
@@ -162,7 +173,7 @@ def prompt(
             embedded_context=embedded_context,
             blocking=blocking,
         )
-        return _marked(method, mark, "prompt")
+        return marked(method, mark, "prompt")
 
     return decorate if function is None else decorate(function)
 
@@ -172,70 +183,70 @@ def initialize(function: _F) -> _F:
     For the method that has a say in the answer to C{initialize}.  What it leaves out is filled in: a capability is
     announced when the method's answer or the agent's handlers say so.  It may return L{None}.
     """
-    return _marked(function, Mark("initialize", "initialize"), "initialize")
+    return marked(function, Mark("initialize", "initialize"), "initialize")
 
 
 def authenticate(function: _F) -> _F:
     """
     For the method that answers C{authenticate}.
     """
-    return _marked(function, Mark("authenticate", "authenticate"), "authenticate")
+    return marked(function, Mark("authenticate", "authenticate"), "authenticate")
 
 
 def logout(function: _F) -> _F:
     """
     For the method that answers C{logout}.
     """
-    return _marked(function, Mark("logout", "logout"), "logout")
+    return marked(function, Mark("logout", "logout"), "logout")
 
 
 def new_session(function: _F) -> _F:
     """
     For the method that answers C{session/new}.  Without one a session gets a random id, and neither modes nor options.
     """
-    return _marked(function, Mark("new_session", "session/new"), "new_session")
+    return marked(function, Mark("new_session", "session/new"), "new_session")
 
 
 def load_session(function: _F) -> _F:
     """
     For the method that answers C{session/load}, once the whole conversation is replayed (1.43).
     """
-    return _marked(function, Mark("load_session", "session/load"), "load_session")
+    return marked(function, Mark("load_session", "session/load"), "load_session")
 
 
 def resume_session(function: _F) -> _F:
     """
     For the method that answers C{session/resume}, without any replay (1.44).
     """
-    return _marked(function, Mark("resume_session", "session/resume"), "resume_session")
+    return marked(function, Mark("resume_session", "session/resume"), "resume_session")
 
 
 def list_sessions(function: _F) -> _F:
     """
     For the method that answers C{session/list}.
     """
-    return _marked(function, Mark("list_sessions", "session/list"), "list_sessions")
+    return marked(function, Mark("list_sessions", "session/list"), "list_sessions")
 
 
 def close_session(function: _F) -> _F:
     """
     For the method that answers C{session/close}, once a turn that was running has been cancelled and answered.
     """
-    return _marked(function, Mark("close_session", "session/close"), "close_session")
+    return marked(function, Mark("close_session", "session/close"), "close_session")
 
 
 def delete_session(function: _F) -> _F:
     """
     For the method that answers C{session/delete}.
     """
-    return _marked(function, Mark("delete_session", "session/delete"), "delete_session")
+    return marked(function, Mark("delete_session", "session/delete"), "delete_session")
 
 
 def set_session_mode(function: _F) -> _F:
     """
     For the method that answers C{session/set_mode}.
     """
-    return _marked(function, Mark("set_session_mode", "session/set_mode"), "set_session_mode")
+    return marked(function, Mark("set_session_mode", "session/set_mode"), "set_session_mode")
 
 
 def set_session_config_option(function: _F) -> _F:
@@ -243,7 +254,7 @@ def set_session_config_option(function: _F) -> _F:
     For the method that answers C{session/set_config_option}, with all options (1.95).
     """
     mark = Mark("set_session_config_option", "session/set_config_option")
-    return _marked(function, mark, "set_session_config_option")
+    return marked(function, mark, "set_session_config_option")
 
 
 def cancel(function: _F) -> _F:
@@ -251,14 +262,14 @@ def cancel(function: _F) -> _F:
     For the method that is told of every C{session/cancel}, and of C{session/close}, once the turn's token is set.  It
     must be quick.
     """
-    return _marked(function, Mark("cancel", "session/cancel", is_request=False), "cancel")
+    return marked(function, Mark("cancel", "session/cancel", is_request=False), "cancel")
 
 
 def cancel_request(function: _F) -> _F:
     """
     For the method that is told of every C{$/cancel_request}, after it has taken effect.
     """
-    return _marked(function, Mark("cancel_request", "$/cancel_request", is_request=False), "cancel_request")
+    return marked(function, Mark("cancel_request", "$/cancel_request", is_request=False), "cancel_request")
 
 
 def ext_request(method: str) -> Callable[[_F], _F]:
@@ -286,7 +297,7 @@ def _extension(method: str, decorator: str, *, is_request: bool) -> Callable[[_F
         raise TypeError(f'@{decorator} takes the name on the wire: @{decorator}("_name")')
 
     def decorate(function: _F) -> _F:
-        return _marked(function, Mark(decorator, method, is_request), decorator)
+        return marked(function, Mark(decorator, method, is_request), decorator)
 
     return decorate
 
@@ -312,6 +323,6 @@ def exception_handler(*kinds: type[BaseException]) -> Callable[[_F], _F]:
         raise TypeError("@exception_handler takes the exceptions' classes: @exception_handler(ValueError)")
 
     def decorate(function: _F) -> _F:
-        return _marked(function, ErrorMark(kinds), "exception_handler")
+        return marked(function, ErrorMark(kinds), "exception_handler")
 
     return decorate

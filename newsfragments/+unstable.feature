@@ -1,0 +1,2 @@
+``AcpAgent.builder(unstable=True)``, ``AcpClient.builder(unstable=True)`` and ``@acp_agent(…, unstable=True)`` take handlers for what protocol version 1 has not settled yet: providers, forks, archives, status and titles of sessions, the status of authentication, and MCP over ACP. ``connection.unstable`` and ``context.unstable`` have the calls and updates.
+A client holds ``set_mode`` and ``set_config_option`` to the modes, options and values that the agent offers.
