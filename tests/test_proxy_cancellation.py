@@ -12,10 +12,11 @@ from chain_parts import RawChain, RawEnd, passing
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from acp_twisted import AcpProxy
+from acp_twisted import AcpAgent, AcpProxy, Conductor
 from acp_twisted.jsonrpc.cancellation import current_token
 from acp_twisted.proxy.context import PASS, ProxyContext
 from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import vocabulary
 from acp_twisted.transports.memory import MemoryLink
 
 CANCEL = "$/cancel_request"
@@ -343,3 +344,54 @@ def test_a_client_that_is_gone_cancels_what_it_has_asked() -> None:
     chain.client.transport.abort("gone")
     assert cancels(chain.agent) == [number]
     assert chain.agent.lost
+
+
+def test_a_cancelled_prompt_cascades_through_the_chain() -> None:
+    """The client cancels its prompt; the agent's permission request is cancelled with it, all the way; the prompt is
+    answered -32800, and the chain is usable after (C32)."""
+    clock = Clock()
+    outcomes: list[Any] = []
+
+    async def prompt(request: v1.PromptRequest, context: Any) -> v1.PromptResponse:
+        if outcomes:
+            return v1.PromptResponse(stop_reason="end_turn")
+        await context.request_permission(v1.ToolCallUpdate(tool_call_id="t"), [])
+        raise AssertionError("it was cancelled")
+
+    chain = Conductor.builder().proxy(passing()).proxy(passing())
+    conductor = chain.agent(AcpAgent.builder().prompt_handler(prompt).build()).build()
+    client = RawEnd()
+    MemoryLink(client, conductor.chain(clock).client, clock)
+    client.send({"id": "i", "method": "initialize", "params": {"protocolVersion": 1}})
+    client.send({"id": "n", "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}})
+    params = {**PROMPT, "sessionId": client.received[-1]["result"]["sessionId"]}
+    client.send({"id": 1, "method": "session/prompt", "params": params})
+    number = asked(client, "session/request_permission")
+    cancel(client, 1)
+    assert cancels(client) == [number]
+    assert client.answers(1) == [{"error": CANCELLED}]
+    client.send({"id": number, "error": CANCELLED})
+    outcomes.append("once")
+    client.send({"id": 2, "method": "session/prompt", "params": params})
+    assert client.answers(2) == [{"result": {"stopReason": "end_turn"}}]
+
+
+@pytest.mark.parametrize("method", ["session/new", "session/resume"])
+def test_a_session_of_version_2_is_cancelled_through_a_handler(method: str) -> None:
+    """A proxy that speaks version 2 sets sessions up with its types, and the cancellation is made anew for the next
+    hop (C37, C38)."""
+
+    async def handle(request: Any, context: ProxyContext) -> Any:
+        assert type(request).__module__.startswith("acp_twisted.schema.v2")
+        return await context.forward(request)
+
+    builder = AcpProxy.builder().protocol(vocabulary(2)).client_request_handler(method, handle)
+    chain = RawChain([builder.build()])
+    params = {"cwd": "/w", "mcpServers": [], **({"sessionId": "s1"} if method == "session/resume" else {})}
+    chain.client.send({"id": "mine", "method": method, "params": params})
+    number = asked(chain.agent, method)
+    cancel(chain.client, "mine")
+    assert cancels(chain.agent) == [number]
+    chain.agent.fail(CANCELLED)
+    assert chain.client.answers("mine") == [{"error": CANCELLED}]
+    assert healthy(chain)

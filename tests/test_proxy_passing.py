@@ -56,6 +56,5 @@ def test_a_turn_through_three_proxies() -> None:
     MemoryLink(connection.peer, chain.client, clock)
     assert success(connection.initialize()).protocol_version == 1
     session = success(connection.new_session("/w"))
-    turn = session.prompt("hi")
-    assert success(turn.response if hasattr(turn, "response") else turn).stop_reason == "end_turn"
+    assert success(session.prompt("hi").response).stop_reason == "end_turn"
     assert len(texts) == 1

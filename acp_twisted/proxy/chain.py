@@ -94,9 +94,26 @@ class Chain:
         if self._nested:
             ports[-1].onward[True] = Way(client, wrapped=True)
             client.onward[True] = Way(ports[-1], wrapped=True)
-        everyone = [client, *ports]
+        self._set_pressure()
+
+    def _set_pressure(self) -> None:
+        """
+        Say who is to wait for whom.  A proxy has one link for both directions: if one proxy were not read because the
+        next one does not read, and that one for the first one's sake, both would stand still for ever.  So proxies are
+        always read, and what does not get through holds the two ends that it all comes from.  Only a proxy that floods
+        its neighbour on its own account is held itself, much later.
+        """
+        client, last = self.client, self.ports[-1]
+        ends = [client] if self._nested else [client, last]
+        for port in self.ports:
+            port.feeders = ends
+        if not self._nested:
+            client.feeders, last.feeders = [last], [client]
+        else:
+            client.feeders = [client]
+        everyone = [client, *self.ports]
         for port in everyone:
-            port.feeders = [each for each in everyone if any(way.port is port for way in each.onward.values())]
+            port.floods = [each for each in everyone if any(way.port is port for way in each.onward.values())]
 
     def when_gone(self) -> Deferred[None]:
         """
@@ -128,7 +145,7 @@ class Chain:
         self._early.append((request, method, params))
         if self._state == "new":
             self._state = "starting"
-            self.client.hold(self)
+            self.client.pause_for(self)
             self._start().addErrback(lambda failure: _log.failure("starting the chain failed", failure))
         return False
 
@@ -208,7 +225,7 @@ class Chain:
         early, self._early = self._early, []
         for request, method, params in early:
             request.pass_on(self.client.onward[False], method, params)
-        self.client.release(self)
+        self.client.resume_for(self)
 
     def _answer_early(self, why: AcpError) -> None:
         early, self._early = self._early, []
@@ -224,7 +241,7 @@ class Chain:
         self.failure = why
         _log.error("the chain {name} ends: {error}", name=self.name, error=why.message)
         self.client.refusing = why
-        self.client.release(self)
+        self.client.resume_for(self)
         for port in (self.client, *self.ports):
             port.give_up_all(why)
         self.client.shutdown()

@@ -59,7 +59,7 @@ from acp_twisted.jsonrpc.splice import (
 )
 from acp_twisted.limits import Limits
 from acp_twisted.proxy.passage import Passage, PassingRequest, Way, error_text
-from acp_twisted.proxy.spelling import INITIALIZE, OLDER, PRESENT, SUCCESSOR, Spelling
+from acp_twisted.proxy.spelling import INITIALIZE, OLDER, PRESENT, RESERVED, SUCCESSOR, Spelling
 
 _log = Logger()
 
@@ -123,7 +123,8 @@ class Port(Peer):
     @ivar onward: where what comes in goes: what came as it is (false), and what came in an envelope (true).
     @ivar interceptors: who takes what out.
     @ivar spelling: of what is sent here.
-    @ivar feeders: the ports whose messages go out here.
+    @ivar feeders: the ports that are read no further while more than C{Limits.high_water_bytes} wait here.
+    @ivar floods: those that are read no further while more than C{Limits.pause_reading_bytes} do.
     @ivar refusing: what every further request is answered, once that is so.
     @ivar leads: whether the other end tells us that we are a proxy, by the name that it gives C{initialize}.
     """
@@ -143,6 +144,7 @@ class Port(Peer):
         self.interceptors: Interceptors = {}
         self.spelling = spelling
         self.feeders: list[Port] = []
+        self.floods: list[Port] = []
         self.leads = leads
         self.refusing: AcpError | None = None
         self._owner = owner
@@ -187,7 +189,7 @@ class Port(Peer):
             self._cancelled(body)
             return
         way = self.onward.get(wrapped)
-        if way is None or method in SUCCESSOR:
+        if way is None or method in RESERVED:
             _log.warn("{method} leads nowhere from here", method=method)
             return
         if not self.interceptors and not len(self.lanes):
@@ -235,7 +237,7 @@ class Port(Peer):
         elif self.leads and method == "initialize":
             refusal = InvalidRequest("This is a proxy, which needs a successor", {"method": method})
         way = self.onward.get(wrapped)
-        if refusal is None and (way is None or method in SUCCESSOR or method in INITIALIZE):
+        if refusal is None and (way is None or method in RESERVED):
             refusal = InvalidRequest("The message leads nowhere from here", {"method": method})
         if refusal is not None or way is None:
             self._send(error_line(request_id, error_text(refusal or InternalError())))
@@ -335,6 +337,16 @@ class Port(Peer):
                 self._broken(passage, InternalError("The answer is too large", {"maxMessageBytes": limit}))
                 return
         super().oversized_received(head, size, tail)
+
+    def unanswerable(self, request_id: Id, error: AcpError) -> None:
+        """
+        See L{Peer.unanswerable}.
+        """
+        passage = self._take(request_id)
+        if passage is None:
+            super().unanswerable(request_id, error)
+        else:
+            self._broken(passage, InternalError(error.message))
 
     # ---- what goes out
 
@@ -440,7 +452,7 @@ class Port(Peer):
         """
         super().writing_paused()
         for feeder in self.feeders:
-            feeder.hold(self)
+            feeder.pause_for(self)
 
     def writing_resumed(self) -> None:
         """
@@ -449,11 +461,33 @@ class Port(Peer):
         super().writing_resumed()
         self._let_feed()
 
-    def _let_feed(self) -> None:
+    def lane_writing_paused(self, key: Hashable) -> None:
+        """
+        See L{ILaneReceiver<acp_twisted.interfaces.ILaneReceiver>}.  Messages here are of no lane, so all of them wait.
+        """
+        super().lane_writing_paused(key)
         for feeder in self.feeders:
-            feeder.release(self)
+            feeder.pause_for((self, key))
 
-    def hold(self, why: Hashable) -> None:
+    def lane_writing_resumed(self, key: Hashable) -> None:
+        """
+        See L{ILaneReceiver<acp_twisted.interfaces.ILaneReceiver>}.
+        """
+        super().lane_writing_resumed(key)
+        for feeder in self.feeders:
+            feeder.resume_for((self, key))
+
+    def _let_feed(self) -> None:
+        for feeder in (*self.feeders, *self.floods):
+            feeder.resume_for(self)
+
+    def _send(self, message: bytes) -> None:
+        super()._send(message)
+        if self._full and self._transport is not None and self._transport.unsent > self.limits.pause_reading_bytes:
+            for feeder in self.floods:
+                feeder.pause_for(self)
+
+    def pause_for(self, why: Hashable) -> None:
         """
         Read no more until every C{why} was released.
         """
@@ -462,9 +496,9 @@ class Port(Peer):
         if first:
             super()._pause_reading()
 
-    def release(self, why: Hashable) -> None:
+    def resume_for(self, why: Hashable) -> None:
         """
-        See L{hold}.
+        See L{pause_for}.
         """
         if why in self._holds:
             self._holds.discard(why)
@@ -472,10 +506,10 @@ class Port(Peer):
                 super()._resume_reading()
 
     def _pause_reading(self) -> None:
-        self.hold("lanes")
+        self.pause_for("lanes")
 
     def _resume_reading(self) -> None:
-        self.release("lanes")
+        self.resume_for("lanes")
 
     # ---- the end
 
@@ -520,7 +554,10 @@ class Port(Peer):
             lost = AcpConnectionError("the connection was lost", reason)
         self._outgoing.closed = lost
         self._fail_passages(lost)
+        full = list(self._full_lanes)
         super().connection_lost(Failure(lost))
+        for key in full:
+            self.lane_writing_resumed(key)
         self._let_feed()
 
     def _fail_passages(self, reason: AcpConnectionError) -> None:

@@ -33,3 +33,5 @@ OLDER: Final = Spelling("_proxy/initialize", "_proxy/successor", wraps_cancellat
 
 INITIALIZE: Final = frozenset({PRESENT.initialize, OLDER.initialize})
 SUCCESSOR: Final = frozenset({PRESENT.successor, OLDER.successor})
+RESERVED: Final = INITIALIZE | SUCCESSOR
+"""What only stands between a conductor and its proxies, and never in a message that passes."""
