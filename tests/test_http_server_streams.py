@@ -150,7 +150,7 @@ def test_where_the_answer_to_a_session_request_goes(method: str, on_session: boo
 def test_what_the_agent_asks_goes_where_it_belongs() -> None:
     """
     A request of a session is on its stream, any other on the connection's; its cancellation follows it there, so as
-    not to overtake it (C23).
+    not to overtake it (C44).
     """
     raw = Raw()
     connection, session = raw.remote.open(), raw.remote.open("s")
@@ -197,7 +197,7 @@ def _slow_agent(limits: Limits | None = None) -> tuple[AcpAgent, list[Deferred[A
 def test_cancellation_over_http() -> None:
     """
     session/cancel ends the turn with its stop reason, and $/cancel_request with -32800, over POSTs and event streams as
-    over any other transport (V1C5, C12).
+    over any other transport (V1C5, X5).
     """
     served, turns = _slow_agent()
     remote = Server(served=served).initialize()
@@ -214,7 +214,7 @@ def test_cancellation_over_http() -> None:
 
 
 def test_a_deleted_connection_cancels_its_turns() -> None:
-    """DELETE is the connection's end: what runs is cancelled, for nobody could be answered (C30)."""
+    """DELETE is the connection's end: what runs is cancelled, for nobody could be answered (JT17)."""
     served, turns = _slow_agent()
     server = Server(served=served)
     remote = server.initialize()
@@ -454,7 +454,7 @@ def test_quiet_streams_get_comments() -> None:
 def test_a_client_that_went_away() -> None:
     """
     Without an open stream and without a POST for Limits.absence_timeout the connection ends: a client that was killed
-    leaves nothing (X17).
+    leaves nothing.
     """
     raw = Raw(absence_timeout=60)
     stream = raw.remote.open()

@@ -181,7 +181,7 @@ def prompting(server: Server) -> Socket:
 
 
 def test_a_lost_socket_is_a_lost_connection() -> None:
-    """What runs is cancelled, and nothing is left (X17)."""
+    """What runs is cancelled, and nothing is left (JT17)."""
     served, turns = _slow(Limits())
     server = Server(served=served)
     socket = prompting(server)
@@ -206,7 +206,7 @@ def test_the_client_closes() -> None:
 
 
 def test_shutdown_answers_and_says_goodbye() -> None:
-    """A server that stops answers what runs, and closes with 1001 (protocol §5.3)."""
+    """A server that stops answers what runs, and closes with 1001 (protocol §5.3, JT17)."""
     served, _ = _slow(Limits())
     server = Server(served=served)
     socket, fresh = prompting(server), Socket(server)

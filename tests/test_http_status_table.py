@@ -289,7 +289,7 @@ def test_initialize_that_takes_too_long() -> None:
 
 
 def test_initialize_whose_client_goes_away() -> None:
-    """A client that does not wait for the answer to initialize leaves nothing behind."""
+    """A client that does not wait for the answer to initialize leaves nothing behind (C45)."""
     from acp_twisted import AcpAgent
 
     builder = AcpAgent.builder().prompt_handler(lambda request: v1.PromptResponse(stop_reason="end_turn"))

@@ -364,7 +364,7 @@ async def test_a_stop_answers_what_runs(reactor: Any) -> None:
 async def test_clients_that_are_killed(reactor: Any, tmp_path: Path) -> None:
     """
     kill -9 of a client with event streams and a WebSocket in the middle of its turns: the turns are cancelled, and no
-    entry of the table, no socket and no timer is left (X17).
+    entry of the table, no socket and no timer is left (JT17).
     """
     cancelled: list[str] = []
 
