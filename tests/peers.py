@@ -71,10 +71,10 @@ def peer(name: str) -> InstalledPeer:
     Look a program up by the name that C{tools/install_peers.py} gives it: C{acpx}, C{soulacp}, C{chuk-acp},
     C{chuk-acp-python}, C{python-sdk} (a Python with that SDK), C{python-sdk-echo-agent}, C{python-sdk-agent},
     C{python-remote} (the same with what remote agents need), C{ts-remote} (a Node.js beside such an SDK), C{nginx},
-    C{haproxy}, C{chromium}, C{acplint}, C{acp-agent}, C{fast-agent}, C{node}, C{ts-agent}, C{ts-dual-version-agent}, C{ts-client}, C{ts24} (a
-    Node.js, for scripts of our own beside that SDK), C{codex-acp}, C{mcp-everything} (an MCP server),
-    C{mcp-python} (a Python with the SDK of MCP), C{rust-peer}, C{rust-chain} (the Rust
-    conductor, and a proxy) and C{java-peer} (programs of our own on those SDKs).
+    C{haproxy}, C{chromium}, C{acplint}, C{acp-agent}, C{fast-agent}, C{node}, C{ts-agent},
+    C{ts-dual-version-agent}, C{ts-client}, C{ts24} (a Node.js, for scripts of our own beside that SDK),
+    C{codex-acp}, C{mcp-everything} (an MCP server), C{mcp-python} (a Python with the SDK of MCP), C{rust-peer},
+    C{rust-chain} (the Rust conductor, and a proxy) and C{java-peer} (programs of our own on those SDKs).
 
     @raise PeerMissing: when it is not installed.
     """
