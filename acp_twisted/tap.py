@@ -31,6 +31,7 @@ from twisted.python.usage import UsageError
 
 from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
 from acp_twisted.errors import AcpConnectionError
+from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.service import AgentService, HttpAgentService, StdioAgentService, on_loopback, server_endpoint
 from acp_twisted.transports.stdio import StdioGuard
 
@@ -70,6 +71,7 @@ class Options(UsageOptions):
     def __init__(self) -> None:
         UsageOptions.__init__(self)
         self["listen"] = []
+        self["proxy"] = []
         self["listen-http"] = []
         self["http-path"] = "/acp"
         self["http-origin"] = []
@@ -90,6 +92,13 @@ class Options(UsageOptions):
             except AcpConnectionError as error:
                 raise UsageError(f"{_STDIO}: {error}") from error
         UsageOptions.parseOptions(self, arguments)
+
+    def opt_proxy(self, component: str) -> None:
+        """
+        A proxy between the clients and the agent: package.module:name, or the command line of a program; may be given
+        several times, from the clients' side on. Then --agent may be a command line too.
+        """
+        self["proxy"].append(component)
 
     def opt_listen(self, endpoint: str) -> None:
         """
@@ -161,7 +170,7 @@ class Options(UsageOptions):
             self["listen-http"] = [server_endpoint(reactor, on_loopback(each)) for each in self["listen-http"]]
         except ValueError as error:
             raise UsageError(f"--listen-http: {error}") from error
-        self["agent"] = load_agent(self["agent"])
+        self["agent"] = load_chain(self["proxy"], self["agent"]) if self["proxy"] else load_agent(self["agent"])
         self["http-service"] = self._http_service(reactor)
 
     def _http_service(self, reactor: Any) -> Service | None:
@@ -264,6 +273,29 @@ def _installed_reactor() -> Any:
     The reactor that twistd has chosen by now; or Twisted chooses one, as it would at the first import anywhere.
     """
     return namedModule("twisted.internet.reactor")
+
+
+def load_chain(proxies: Sequence[str], agent: str) -> IMessageReceiverFactory:
+    """
+    The conductor of such proxies and such an agent.
+
+    @raise UsageError: says what is wrong with them.
+    """
+    from acp_twisted.proxy.conductor import Conductor  # noqa: PLC0415 - only who has proxies pays for it
+    from acp_twisted.proxy.loading import component  # noqa: PLC0415 - as above
+
+    builder = Conductor.builder().name("twistd acp")
+    option = "--proxy"
+    try:
+        for number, text in enumerate(proxies, 1):
+            name, what = component(text)
+            builder.proxy(what, f"proxy {number} ({name})")
+        option = "--agent"
+        name, what = component(agent)
+        builder.agent(what, f"agent ({name})")
+    except ValueError as error:
+        raise UsageError(f"{option}: {error}") from error
+    return builder.build()
 
 
 def load_agent(name: str) -> AcpAgent:

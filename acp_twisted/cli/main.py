@@ -18,7 +18,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     @param argv: its arguments; by default those of the process.
     @raise SystemExit: always, with a L{Status<acp_twisted.cli.status.Status>}.
     """
-    options = parse(sys.argv[1:] if argv is None else argv)
+    words = sys.argv[1:] if argv is None else argv
+    if words and words[0] == "conductor":
+        from acp_twisted.cli.conductor import run  # noqa: PLC0415 - for nothing else
+
+        run(words[1:])
+    options = parse(words)
     from acp_twisted.cli.prompt import run_prompt  # noqa: PLC0415 - not for --help
 
     sys.exit(run_prompt(options))

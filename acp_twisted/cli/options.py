@@ -99,7 +99,7 @@ def parse(words: Sequence[str]) -> PromptOptions:
     parser, prompt = _parsers()
     found = parser.parse_args(ours)
     if found.what is None:
-        parser.error("say what to do: prompt")
+        parser.error("say what to do: prompt or conductor")
     if command is not None and found.connect is not None:
         prompt.error("name a command behind -- or an endpoint with --connect, not both")
     if command is None and found.connect is None:
@@ -118,7 +118,9 @@ def _parsers() -> tuple[ArgumentParser, ArgumentParser]:
         prog="acp-twisted", description="Talk to agents of the Agent Client Protocol.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"acp-twisted {__version__}")
-    prompt = parser.add_subparsers(dest="what", metavar="prompt").add_parser(
+    commands = parser.add_subparsers(dest="what", metavar="COMMAND")
+    commands.add_parser("conductor", help="run a chain of proxies and an agent: see conductor --help", add_help=False)
+    prompt = commands.add_parser(
         "prompt",
         help="send one prompt to an agent and print its answer as it comes",
         description="Start an agent, or connect to one, send one prompt, and print the answer as it comes.",

@@ -19,6 +19,7 @@ from acp_twisted.jsonrpc.calls import Waiters
 from acp_twisted.limits import Limits
 from acp_twisted.proxy.passage import PassingRequest, Way
 from acp_twisted.proxy.port import Port
+from acp_twisted.proxy.pressure import PressedPeer
 from acp_twisted.proxy.spelling import Spelling
 from acp_twisted.transports.command import AgentCommand
 from acp_twisted.transports.memory import MemoryLink
@@ -74,6 +75,7 @@ class Chain:
         self._state = "new"
         self._early: list[tuple[PassingRequest, str, bytes]] = []
         self._ending = False
+        self._failing = False
         self._all_gone = False
         self._gone: Waiters[None] = Waiters()
 
@@ -104,7 +106,7 @@ class Chain:
         its neighbour on its own account is held itself, much later.
         """
         client, last = self.client, self.ports[-1]
-        ends = [client] if self._nested else [client, last]
+        ends: list[PressedPeer] = [client] if self._nested else [client, last]
         for port in self.ports:
             port.feeders = ends
         if not self._nested:
@@ -170,7 +172,10 @@ class Chain:
             data["exitCode"] = reason.exit_code
         if reason.signal is not None:
             data["signal"] = reason.signal
-        return InternalError(f"{name} is gone: {reason.message}", data)
+        error = InternalError(f"{name} is gone: {reason.message}", data)
+        if not self._ending and self.failure is None:
+            self.failure = error
+        return error
 
     def port_lost(self, port: Port, reason: AcpConnectionError) -> None:
         """
@@ -236,9 +241,10 @@ class Chain:
         """
         The chain can't go on.
         """
-        if self.failure is not None or self._ending:
+        if self._failing or self._ending:
             return
-        self.failure = why
+        self._failing = True
+        self.failure = self.failure or why
         _log.error("the chain {name} ends: {error}", name=self.name, error=why.message)
         self.client.refusing = why
         self.client.resume_for(self)

@@ -1,10 +1,10 @@
 """
 One link of a proxy or a conductor: what comes in goes out somewhere else, as bytes.
 
-It is a L{Peer}, with that one's tables of received requests, its lanes, its bounds and its end.  But a message is not
-decoded on its way: its envelope is cut off, another one is put on, and what was inside stays as it came.  Only what an
-interceptor waits for is decoded, and what arrives while an interceptor of a notification is at work, which has to wait
-its turn then.
+It is a L{Peer<acp_twisted.jsonrpc.peer.Peer>}, with that one's tables of received requests, its lanes, its bounds and
+its end.  But a message is not decoded on its way: its envelope is cut off, another one is put on, and what was inside
+stays as it came.  Only what an interceptor waits for is decoded, and what arrives while an interceptor of a
+notification is at work, which has to wait its turn then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from acp_twisted.errors import (
     InvalidRequest,
     MethodNotFound,
 )
-from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.jsonrpc.cancellation import ACP, in_force
 from acp_twisted.jsonrpc.framing import HEAD_BYTES
 from acp_twisted.jsonrpc.incoming import IncomingRequest
@@ -42,7 +41,6 @@ from acp_twisted.jsonrpc.messages import (
     parse,
     read_head,
 )
-from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
 from acp_twisted.jsonrpc.splice import (
     ERROR,
@@ -59,6 +57,7 @@ from acp_twisted.jsonrpc.splice import (
 )
 from acp_twisted.limits import Limits
 from acp_twisted.proxy.passage import Passage, PassingRequest, Way, error_text
+from acp_twisted.proxy.pressure import PressedPeer
 from acp_twisted.proxy.spelling import INITIALIZE, OLDER, PRESENT, RESERVED, SUCCESSOR, Spelling
 
 _log = Logger()
@@ -116,15 +115,13 @@ class PortOwner(Protocol):
         """
 
 
-class Port(Peer):
+class Port(PressedPeer):
     """
     One link.
 
     @ivar onward: where what comes in goes: what came as it is (false), and what came in an envelope (true).
     @ivar interceptors: who takes what out.
     @ivar spelling: of what is sent here.
-    @ivar feeders: the ports that are read no further while more than C{Limits.high_water_bytes} wait here.
-    @ivar floods: those that are read no further while more than C{Limits.pause_reading_bytes} do.
     @ivar refusing: what every further request is answered, once that is so.
     @ivar leads: whether the other end tells us that we are a proxy, by the name that it gives C{initialize}.
     """
@@ -143,13 +140,10 @@ class Port(Peer):
         self.onward: dict[bool, Way] = {}
         self.interceptors: Interceptors = {}
         self.spelling = spelling
-        self.feeders: list[Port] = []
-        self.floods: list[Port] = []
         self.leads = leads
         self.refusing: AcpError | None = None
         self._owner = owner
         self._passages: dict[int, Passage] = {}
-        self._holds: set[Hashable] = set()
 
     # ---- what comes in
 
@@ -340,7 +334,7 @@ class Port(Peer):
 
     def unanswerable(self, request_id: Id, error: AcpError) -> None:
         """
-        See L{Peer.unanswerable}.
+        See L{Peer.unanswerable<acp_twisted.jsonrpc.peer.Peer.unanswerable>}.
         """
         passage = self._take(request_id)
         if passage is None:
@@ -436,81 +430,6 @@ class Port(Peer):
         """
         return len(self._passages) + super().pending_requests
 
-    # ---- pressure: who can't write makes those wait whose messages he would write
-
-    def connection_made(self, transport: IMessageTransport) -> None:
-        """
-        See L{IMessageReceiver<acp_twisted.interfaces.IMessageReceiver>}.
-        """
-        super().connection_made(transport)
-        if self._holds:
-            transport.pauseProducing()
-
-    def writing_paused(self) -> None:
-        """
-        See L{IMessageReceiver<acp_twisted.interfaces.IMessageReceiver>}.
-        """
-        super().writing_paused()
-        for feeder in self.feeders:
-            feeder.pause_for(self)
-
-    def writing_resumed(self) -> None:
-        """
-        See L{IMessageReceiver<acp_twisted.interfaces.IMessageReceiver>}.
-        """
-        super().writing_resumed()
-        self._let_feed()
-
-    def lane_writing_paused(self, key: Hashable) -> None:
-        """
-        See L{ILaneReceiver<acp_twisted.interfaces.ILaneReceiver>}.  Messages here are of no lane, so all of them wait.
-        """
-        super().lane_writing_paused(key)
-        for feeder in self.feeders:
-            feeder.pause_for((self, key))
-
-    def lane_writing_resumed(self, key: Hashable) -> None:
-        """
-        See L{ILaneReceiver<acp_twisted.interfaces.ILaneReceiver>}.
-        """
-        super().lane_writing_resumed(key)
-        for feeder in self.feeders:
-            feeder.resume_for((self, key))
-
-    def _let_feed(self) -> None:
-        for feeder in (*self.feeders, *self.floods):
-            feeder.resume_for(self)
-
-    def _send(self, message: bytes) -> None:
-        super()._send(message)
-        if self._full and self._transport is not None and self._transport.unsent > self.limits.pause_reading_bytes:
-            for feeder in self.floods:
-                feeder.pause_for(self)
-
-    def pause_for(self, why: Hashable) -> None:
-        """
-        Read no more until every C{why} was released.
-        """
-        first = not self._holds
-        self._holds.add(why)
-        if first:
-            super()._pause_reading()
-
-    def resume_for(self, why: Hashable) -> None:
-        """
-        See L{pause_for}.
-        """
-        if why in self._holds:
-            self._holds.discard(why)
-            if not self._holds:
-                super()._resume_reading()
-
-    def _pause_reading(self) -> None:
-        self.pause_for("lanes")
-
-    def _resume_reading(self) -> None:
-        self.resume_for("lanes")
-
     # ---- the end
 
     def input_ended(self) -> None:
@@ -554,11 +473,7 @@ class Port(Peer):
             lost = AcpConnectionError("the connection was lost", reason)
         self._outgoing.closed = lost
         self._fail_passages(lost)
-        full = list(self._full_lanes)
         super().connection_lost(Failure(lost))
-        for key in full:
-            self.lane_writing_resumed(key)
-        self._let_feed()
 
     def _fail_passages(self, reason: AcpConnectionError) -> None:
         passages, self._passages = self._passages, {}
