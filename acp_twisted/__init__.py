@@ -43,6 +43,7 @@ from acp_twisted.turn.timeouts import PromptTimeouts
 if TYPE_CHECKING:
     from acp_twisted.proxy.conductor import Conductor
     from acp_twisted.proxy.proxy import AcpProxy
+    from acp_twisted.transports.http.resource import AcpResource
 
 __all__ = [
     "AcpAgent",
@@ -53,6 +54,7 @@ __all__ = [
     "AcpConnectionError",
     "AcpError",
     "AcpProxy",
+    "AcpResource",
     "AcpVersionError",
     "AgentCommand",
     "AgentConnection",
@@ -90,6 +92,7 @@ __all__ = [
 
 _LATER = {
     "AcpProxy": "acp_twisted.proxy.proxy",
+    "AcpResource": "acp_twisted.transports.http.resource",
     "Conductor": "acp_twisted.proxy.conductor",
 }
 """Names whose rooms are imported when they are first asked for, so that an agent does not pay for them."""

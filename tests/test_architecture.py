@@ -25,7 +25,17 @@ GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2
 BASE = {"limits", "errors", "interfaces"}
 JSONRPC = BASE | {"jsonrpc"}
 SCHEMA = JSONRPC | {"schema"}
-HALVES = SCHEMA | {"turn", "transports", "handlers", "connection", "gates", "gates_v2", "builder", "elicitations"}
+HALVES = SCHEMA | {
+    "turn",
+    "transports",
+    "handlers",
+    "connection",
+    "gates",
+    "gates_v2",
+    "builder",
+    "elicitations",
+    "negotiation",
+}
 SERVICES = HALVES | {"agent", "client", "proxy", "mcp"}
 TOP = SERVICES | {"service", "_version"}
 
@@ -42,9 +52,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "gates": SCHEMA,
     "gates_v2": SCHEMA | {"gates"},
     "elicitations": SCHEMA,
+    "negotiation": BASE,
     "connection": SCHEMA | {"handlers", "gates"},
     "builder": SCHEMA | {"handlers", "gates"},
-    "agent": HALVES,
+    "tracing": SCHEMA,
+    "telemetry": SCHEMA | {"tracing", "_version"},
+    "agent": HALVES | {"_version"},
     "client": HALVES | {"_version"},
     "proxy": HALVES | {"agent", "client"},
     "mcp": HALVES | {"agent", "client"},
@@ -138,6 +151,7 @@ def test_the_walk_sees_a_forbidden_arrow() -> None:
         ("jsonrpc/framing.py", {"twisted"}),
         ("schema/*.py", {"twisted"}),
         ("transports/*.py", {"json", "orjson", "cattrs"}),
+        ("transports/http/*.py", {"json", "orjson", "cattrs"}),
         ("turn/*.py", {"json", "orjson"}),
     ],
 )
