@@ -33,7 +33,7 @@ class UnagreedHalf(Half):
         self.client = client
         self.negotiation: Negotiation = client.connection(clock)
         self.outcome: Any = None
-        super().__init__(self.negotiation, clock)  # type: ignore[arg-type]
+        super().__init__(self.negotiation, clock)
 
     def initialize(self) -> Deferred[Any]:
         """The client asks; what comes of it is C{outcome}."""
@@ -44,18 +44,9 @@ class UnagreedHalf(Half):
     def _settled(self, outcome: Any) -> None:
         self.outcome = outcome
 
-    def last_id(self) -> Any:
-        """The id of the client's last request."""
-        return [each["id"] for each in self.received if "method" in each and "id" in each][-1]
-
     def answer(self, result: Any) -> None:
         """The client's last request is answered."""
         self.send({"id": self.last_id(), "result": result})
-
-    def refuse(self, code: int, data: Any = None) -> None:
-        """The client's last request is answered with an error."""
-        error = {"code": code, "message": "no"}
-        self.send({"id": self.last_id(), "error": error if data is None else {**error, "data": data}})
 
     @property
     def first(self) -> FirstConnection:

@@ -28,13 +28,13 @@ def client() -> ClientOnWire:
 
 
 @pytest.fixture(params=[agent, client], ids=["agent", "client"])
-def half(request: pytest.FixtureRequest) -> HalfOnWire:
+def half(request: pytest.FixtureRequest) -> HalfOnWire[Any]:
     """Either side, for what binds both."""
-    made: HalfOnWire = request.param()
+    made: HalfOnWire[Any] = request.param()
     return made
 
 
-def test_every_message_says_its_version(half: HalfOnWire) -> None:
+def test_every_message_says_its_version(half: HalfOnWire[Any]) -> None:
     """
     JSONRPC-VERSION-MEMBER: requests, notifications, results and errors all have C{"jsonrpc": "2.0"}, and a request with
     another is refused.
@@ -59,14 +59,14 @@ def test_no_method_begins_with_rpc() -> None:
             builder.ext_request_handler("rpc.x", lambda _: None)
 
 
-def test_params_may_be_left_out(half: HalfOnWire) -> None:
+def test_params_may_be_left_out(half: HalfOnWire[Any]) -> None:
     """JSONRPC-PARAMS-MAY-BE-OMITTED: both when they are received and when there are none to send."""
     assert half.ask(ECHO) == {"result": {"params": None}}
     half.connection.ext_request("_x/ask")
     assert "params" not in half.received[-1]
 
 
-def test_params_are_an_object_or_an_array(half: HalfOnWire) -> None:
+def test_params_are_an_object_or_an_array(half: HalfOnWire[Any]) -> None:
     """JSONRPC-PARAMS-STRUCTURED: anything else is refused, and no handler sees it."""
     for params in ({"a": 1}, [1]):
         assert half.ask(ECHO, params) == {"result": {"params": params}}
@@ -75,7 +75,7 @@ def test_params_are_an_object_or_an_array(half: HalfOnWire) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 0, -7, 2**53, "a", "7", ""])
-def test_an_answer_has_the_id_of_its_request(half: HalfOnWire, number: Any) -> None:
+def test_an_answer_has_the_id_of_its_request(half: HalfOnWire[Any], number: Any) -> None:
     """JSONRPC-ID-TYPE, JSONRPC-RESPONSE-SAME-ID, JSONRPC-RESPONSE-ID-ECHO: the same value of the same type."""
     half.request(ECHO, number=number)
     half.request("_x/nobody", number=number)
@@ -83,7 +83,7 @@ def test_an_answer_has_the_id_of_its_request(half: HalfOnWire, number: Any) -> N
 
 
 @pytest.mark.parametrize("number", [True, [1], {"a": 1}])
-def test_an_id_of_another_type_is_none(half: HalfOnWire, number: Any) -> None:
+def test_an_id_of_another_type_is_none(half: HalfOnWire[Any], number: Any) -> None:
     """JSONRPC-ID-TYPE: it is refused, and not handled."""
     half.send({"id": number, "method": ECHO})
     assert not [each for each in half.received if "result" in each]
@@ -107,7 +107,7 @@ def test_an_unreadable_message_is_answered_with_null() -> None:
     assert [(each["id"], each["error"]["code"]) for each in wire.received] == [(None, -32700), (None, -32600)]
 
 
-def test_a_notification_has_no_answer(half: HalfOnWire) -> None:
+def test_a_notification_has_no_answer(half: HalfOnWire[Any]) -> None:
     """JSONRPC-NO-REPLY-TO-NOTIFICATION: not when it is unknown, malformed or refused, nor for a request's method."""
     for method, params in (
         ("_x/nobody", None),
@@ -132,7 +132,7 @@ def test_names_of_params_are_exact() -> None:
     assert answer["error"]["code"] == -32602
 
 
-def test_every_request_has_one_answer(half: HalfOnWire) -> None:
+def test_every_request_has_one_answer(half: HalfOnWire[Any]) -> None:
     """
     JSONRPC-RESPONSE-REQUIRED, JSONRPC-RESULT-ON-SUCCESS, JSONRPC-ERROR-MEMBER-ON-ERROR, JSONRPC-RESULT-XOR-ERROR,
     JSONRPC-ERROR-RESPONSE-CONTAINS-ERROR: a result or an error, never both and never neither.
@@ -145,7 +145,7 @@ def test_every_request_has_one_answer(half: HalfOnWire) -> None:
     half.transcript.assert_each_answered_once()
 
 
-def test_errors_are_short_and_numbered(half: HalfOnWire) -> None:
+def test_errors_are_short_and_numbered(half: HalfOnWire[Any]) -> None:
     """JSONRPC-ERROR-CODE-INTEGER, JSONRPC-ERROR-MESSAGE-CONCISE: one sentence, and what else there is in the data."""
     for method, params in ((ECHO, 5), ("_x/nobody", {}), ("nobody", {})):
         error = half.ask(method, params)["error"]
@@ -155,7 +155,7 @@ def test_errors_are_short_and_numbered(half: HalfOnWire) -> None:
         assert "\n" not in error["message"]
 
 
-def test_an_answer_with_both_or_neither_is_an_error_to_its_caller(half: HalfOnWire) -> None:
+def test_an_answer_with_both_or_neither_is_an_error_to_its_caller(half: HalfOnWire[Any]) -> None:
     """JSONRPC-RESULT-XOR-ERROR, JSONRPC-RESULT-ON-SUCCESS: whoever asked hears of it, and nobody waits for ever."""
     for rest in ({"result": 1, "error": {"code": 1, "message": "m"}}, {}):
         call = half.connection.ext_request("_x/ask")

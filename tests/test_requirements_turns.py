@@ -323,6 +323,7 @@ def test_an_option_of_an_unknown_type_is_passed_over() -> None:
     opening = wire.connection.new_session("/w")
     wire.respond({"sessionId": "s", "configOptions": [strange, unstructure(option()) | {"type": "select"}]})
     session = success_result(opening)
+    assert session.state is not None
     unknown, known = session.state.config_options
     assert unknown == UnknownVariant("hologram", strange)
     assert known == option()

@@ -24,8 +24,7 @@ from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
 from acp_twisted.limits import Limits
 from acp_twisted.testing import failure_of as failure
-from acp_twisted.testing import no_result
-from acp_twisted.testing import success_result as success
+from acp_twisted.testing import no_result, success_result
 
 __all__ = ["FunctionRouter", "RecordingTransport", "Wire", "deferred", "failure", "no_result", "success"]
 
@@ -239,3 +238,10 @@ def deferred(function: Callable[[], Any]) -> Deferred[Any]:
     """
     result = function()
     return Deferred.fromCoroutine(result) if iscoroutine(result) else maybeDeferred(lambda: result)
+
+
+def success(waiting: Deferred[Any]) -> Any:
+    """
+    The result of a Deferred that has fired, for tests that know what it is.
+    """
+    return success_result(waiting)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from acp_twisted.testing.agent import ANYTHING, PromptExpectation, ScriptedAgent
     from acp_twisted.testing.client import PermissionExpectation, ScriptedClient
-    from acp_twisted.testing.on_wire import AgentOnWire, ClientOnWire, HalfOnWire
+    from acp_twisted.testing.on_wire import AgentOnWire, ClientOnWire, HalfOnWire, WireEnd
     from acp_twisted.testing.pair import ConnectedPair, connected_pair
     from acp_twisted.testing.recording import RecordingFactory, RecordingReceiver, RecordingTransport
     from acp_twisted.testing.results import failure_of, no_result, success_result
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "agent": ("ANYTHING", "PromptExpectation", "ScriptedAgent"),
     "client": ("PermissionExpectation", "ScriptedClient"),
-    "on_wire": ("AgentOnWire", "ClientOnWire", "HalfOnWire"),
+    "on_wire": ("AgentOnWire", "ClientOnWire", "HalfOnWire", "WireEnd"),
     "pair": ("ConnectedPair", "connected_pair"),
     "recording": ("RecordingFactory", "RecordingReceiver", "RecordingTransport"),
     "results": ("failure_of", "no_result", "success_result"),
@@ -69,6 +69,7 @@ __all__ = [
     "ScriptedAgent",
     "ScriptedClient",
     "Transcript",
+    "WireEnd",
     "answered",
     "connected_pair",
     "failure_of",

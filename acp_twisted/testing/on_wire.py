@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from acp_twisted.agent.connection import AgentConnection
+from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.session import ClientSession
 from acp_twisted.connection import Connection
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
@@ -28,68 +30,101 @@ from acp_twisted.testing.transcript import Transcript
 from acp_twisted.transports.memory import MemoryLink
 
 Message = dict[str, Any]
+_C = TypeVar("_C", bound=Connection)
 
 
 @implementer(IMessageReceiver)
-class _Test:
+class WireEnd:
     """
-    The other end.
+    The other end of a link, which only keeps what comes: to be joined to anything by a L{MemoryLink}.
+
+    @ivar received: the messages that came, decoded.
+    @ivar ended: whether the other side says no more.
+    @ivar lost: whether the link is gone.
+    @ivar transport: what it could say something on.
     """
 
     def __init__(self) -> None:
         self.received: list[Message] = []
         self.ended = False
         self.lost = False
+        self.transport: IMessageTransport | None = None
 
     def connection_made(self, transport: IMessageTransport) -> None:
-        pass
+        """
+        See L{IMessageReceiver}.
+        """
+        self.transport = transport
 
     def message_received(self, message: bytes) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
         self.received.append(json.loads(message))
 
     def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
+        """
+        See L{IMessageReceiver}.
+        """
         raise failed("a link in memory has no oversized messages")
 
     def remainder_received(self, message: bytes) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
         raise failed("a link in memory has no halves of messages")
 
     def input_ended(self) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
         self.ended = True
 
     def connection_lost(self, reason: Failure) -> None:
+        """
+        See L{IMessageReceiver}.
+        """
         self.lost = True
 
     def writing_paused(self) -> None:
-        pass
+        """
+        See L{IMessageReceiver}.
+        """
 
     def writing_resumed(self) -> None:
-        pass
+        """
+        See L{IMessageReceiver}.
+        """
 
     def shutdown(self) -> Deferred[None]:
+        """
+        See L{IMessageReceiver}.
+        """
         return succeed(None)
 
 
-class HalfOnWire:
+class HalfOnWire(Generic[_C]):
     """
     A connection, and its other end.
 
     @ivar connection: the half.
     @ivar clock: what it takes its time from.
-    @ivar link: what joins it to the test, which is the end C{b}.
+    @ivar link: what joins it to the test, which is the side C{b}.
+    @ivar end: the test's end.
     @ivar transcript: what was said, by C{"us"} (the half) and C{"test"}.
     """
 
-    def __init__(self, connection: Connection, clock: Clock, limits: Limits | None = None, *, name: str = "us") -> None:
+    def __init__(self, connection: _C, clock: Clock, limits: Limits | None = None, *, name: str = "us") -> None:
         """
         @param limits: those of the link.
         @param name: what the transcript calls the half.
         """
-        self.connection: Any = connection
+        self.connection = connection
         self.clock = clock
         self.name = name
-        self._test = _Test()
+        self.end = WireEnd()
         self._recorded = RecordingReceiver(connection.peer, us=name, them="test")
-        self.link = MemoryLink(self._recorded, self._test, clock, limits)
+        self.link = MemoryLink(self._recorded, self.end, clock, limits)
         self._last_id = 0
 
     # ---- what the half says
@@ -104,14 +139,14 @@ class HalfOnWire:
         """
         What the half has sent since the last L{take}, as it is.
         """
-        return self._test.received
+        return self.end.received
 
     def take(self) -> list[Message]:
         """
         What the half has sent since the last time, each without its C{jsonrpc}.
         """
-        taken = [{name: each[name] for name in each if name != "jsonrpc"} for each in self._test.received]
-        self._test.received.clear()
+        taken = [{name: each[name] for name in each if name != "jsonrpc"} for each in self.end.received]
+        self.end.received.clear()
         return taken
 
     def answers(self, number: Any) -> list[Message]:
@@ -120,7 +155,7 @@ class HalfOnWire:
         """
         return [
             {name: each[name] for name in each if name not in ("jsonrpc", "id")}
-            for each in self._test.received
+            for each in self.end.received
             if "method" not in each and type(each["id"]) is type(number) and each["id"] == number
         ]
 
@@ -139,13 +174,13 @@ class HalfOnWire:
         """
         The half's requests and notifications of one method since the last L{take}.
         """
-        return [each for each in self._test.received if each.get("method") == method]
+        return [each for each in self.end.received if each.get("method") == method]
 
     def methods(self) -> list[str | None]:
         """
         What the half has sent since the last L{take}, by method; L{None} is an answer.
         """
-        return [each.get("method") for each in self._test.received]
+        return [each.get("method") for each in self.end.received]
 
     def last_id(self) -> Any:
         """
@@ -153,7 +188,7 @@ class HalfOnWire:
 
         @raise AssertionError: when it has sent none.
         """
-        ids = [each["id"] for each in self._test.received if "method" in each and "id" in each]
+        ids = [each["id"] for each in self.end.received if "method" in each and "id" in each]
         if not ids:
             raise failed(f"expected a request; there is none:\n{self.transcript}")
         return ids[-1]
@@ -163,7 +198,7 @@ class HalfOnWire:
         """
         Whether the link is gone.
         """
-        return self._test.lost
+        return self.end.lost
 
     # ---- what the test says
 
@@ -218,11 +253,15 @@ class HalfOnWire:
         """
         self.send({"id": self.last_id() if number is None else number, "result": result})
 
-    def refuse(self, code: int, message: str = "no", number: Any = None) -> None:
+    def refuse(self, code: int, data: Any = None, *, message: str = "no", number: Any = None) -> None:
         """
         Answer a request of the half's with an error.
+
+        @param data: what else there is to say; L{None} is nothing.
+        @param number: the request's id; by default that of the last one.
         """
-        self.send({"id": self.last_id() if number is None else number, "error": {"code": code, "message": message}})
+        error = {"code": code, "message": message, **({} if data is None else {"data": data})}
+        self.send({"id": self.last_id() if number is None else number, "error": error})
 
     def cancel_request(self, number: Any) -> None:
         """
@@ -257,11 +296,9 @@ class HalfOnWire:
         return not self.clock.getDelayedCalls()
 
 
-class AgentOnWire(HalfOnWire):
+class AgentOnWire(HalfOnWire[AgentConnection]):
     """
     An agent, with the test for a client.
-
-    @ivar connection: an L{AgentConnection<acp_twisted.agent.connection.AgentConnection>}.
     """
 
     def __init__(
@@ -317,11 +354,9 @@ class AgentOnWire(HalfOnWire):
         self.notify("session/cancel", {"sessionId": session_id})
 
 
-class ClientOnWire(HalfOnWire):
+class ClientOnWire(HalfOnWire[ClientConnection]):
     """
     A client, with the test for an agent.
-
-    @ivar connection: a L{ClientConnection<acp_twisted.client.connection.ClientConnection>}.
     """
 
     def __init__(
@@ -350,7 +385,7 @@ class ClientOnWire(HalfOnWire):
         """
         Open a session, and answer that.
         """
-        opening: Deferred[ClientSession] = self.connection.new_session(cwd)
+        opening = self.connection.new_session(cwd)
         self.respond({"sessionId": session_id})
         self.take()
         return success_result(opening)
