@@ -350,6 +350,8 @@ def on_loopback(where: str) -> str:
     """
     An endpoint string for the loopback interface, unless it says otherwise.
     """
+    if where.startswith("haproxy:"):
+        return "haproxy:" + on_loopback(where.removeprefix("haproxy:"))
     kind, *parts = where.split(":")
     default = {"tcp": "127.0.0.1", "ssl": "127.0.0.1", "tcp6": "\\:\\:1"}.get(kind)
     by_place = kind != "ssl" and len(parts) > 1 and "=" not in parts[1]

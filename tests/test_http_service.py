@@ -48,6 +48,7 @@ def parse(*arguments: str) -> tap.Options:
         ("ssl:8443:privateKey=k.pem", "ssl:8443:privateKey=k.pem:interface=127.0.0.1"),
         ("ssl:8443:k.pem:c.pem", "ssl:8443:k.pem:c.pem:interface=127.0.0.1"),
         ("unix:/run/acp.sock", "unix:/run/acp.sock"),
+        ("haproxy:tcp:8080", "haproxy:tcp:8080:interface=127.0.0.1"),
     ],
 )
 def test_loopback_unless_told_otherwise(given: str, meant: str) -> None:
