@@ -7,7 +7,7 @@ Deferred, or is C{async def}; all three always work.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from inspect import Parameter, iscoroutine, signature
 from typing import Any, TypeAlias, cast
 
@@ -107,6 +107,24 @@ class Handlers:
 
     def __contains__(self, method: object) -> bool:
         return method in self._by_method
+
+    def chosen(self, wanted: Callable[[str], bool], aliases: Mapping[str, str], first: Handlers) -> Handlers:
+        """
+        Some of the handlers, for another version of the protocol.
+
+        @param wanted: tells which methods.
+        @param aliases: names of that version, each for a method of this one.
+        @param first: handlers that come before those of the same method.
+        """
+        made = first.copy()
+        names = {method: method for method in self._by_method if wanted(method)}
+        names.update({alias: method for alias, method in aliases.items() if method in self._by_method})
+        for name, method in names.items():
+            if name not in made._by_method:
+                made._by_method[name] = self._by_method[method]
+                if method in self._raw:
+                    made._raw.add(name)
+        return made
 
     def copy(self) -> Handlers:
         """

@@ -255,5 +255,5 @@ async def ask_choice(context: PromptContext, question: str, choices: Sequence[st
         return None
     for option in options:
         if option.option_id == picked:
-            return option.name
+            return str(option.name)
     raise InternalError("The client picked an option that was not offered")

@@ -1,0 +1,322 @@
+"""
+An agent that speaks several versions of the protocol, and how it is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import evolve, fields, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from acp_twisted._version import __version__
+from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
+from acp_twisted.agent.v2.convert import auth_method, capabilities
+from acp_twisted.agent.v2.router import Negotiation
+from acp_twisted.builder import advertise
+from acp_twisted.gates import Gates
+from acp_twisted.gates_v2 import RULES
+from acp_twisted.handlers import Bound, Handler, Handlers, outcome, two_arguments
+from acp_twisted.interfaces import IMessageReceiver
+from acp_twisted.schema import v2
+from acp_twisted.schema.vocabulary import vocabulary
+from acp_twisted.turn.result import TurnResult
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+VERSIONS: Final = (1, 2)
+"""What this library speaks."""
+
+SPELLED_OTHERWISE: Final = {"auth/login": "authenticate", "auth/logout": "logout"}
+"""Methods of version 2 that version 1 has under another name."""
+
+
+@frozen(kw_only=True)
+class SecondHalf:
+    """
+    What an agent is in the words of version 2.
+
+    @ivar handlers: the handlers, by the methods of version 2.
+    @ivar load: the handler of version 1's C{session/load}, which replays a session.
+    @ivar resume_replays: whether the handler of C{session/resume} was made for version 2, and replays what is wanted.
+    @ivar accept: who decides whether a prompt becomes part of the conversation.
+    """
+
+    prompt: Bound
+    prompt_blocks: bool
+    handlers: Handlers
+    load: Bound | None
+    resume_replays: bool
+    accept: Bound | None
+    info: v2.Implementation
+    capabilities: v2.AgentCapabilities
+    auth_methods: Sequence[v2.AuthMethod]
+    gates: Gates
+
+
+@frozen(kw_only=True)
+class VersionedAgent(AcpAgent):
+    """
+    An agent that speaks version 2, version 1, or both, each connection the one that its client asks for.  Made by
+    L{AcpAgent.builder().protocol_versions(1, 2)<acp_twisted.agent.agent.AcpAgentBuilder.protocol_versions>}.
+
+    @ivar versions: the versions that it speaks.
+    @ivar second: what it is in the words of version 2; the rest of it is in those of version 1.
+    """
+
+    versions: Sequence[int]
+    second: SecondHalf
+
+    def build_receiver(self, clock: IReactorTime) -> IMessageReceiver:
+        """
+        See L{IMessageReceiverFactory<acp_twisted.interfaces.IMessageReceiverFactory>}.
+        """
+        return self.connect(clock).peer
+
+    def connect(self, clock: IReactorTime) -> Negotiation:  # type: ignore[override]  # its version is not known yet
+        """
+        The agent's side of one new connection, whose C{peer} is to be given to a transport.
+        """
+        return Negotiation(self, clock)
+
+
+class VersionedAgentBuilder(AcpAgentBuilder):
+    """
+    An L{AcpAgentBuilder} for an agent that speaks version 2, version 1, or both.
+
+    A handler serves both versions where both have its method: it is given the request in the words of its connection's
+    version, whose classes are in C{connection.schema} and C{context.schema}, and answers in these.  An answer of
+    version 1 that looks alike in version 2, such as C{v1.NewSessionResponse}, does too.  L{for_versions} sets handlers
+    for one version only.
+
+    A prompt handler returns a L{TurnResult<acp_twisted.turn.result.TurnResult>}, a stop reason, or nothing, which is
+    C{end_turn}.
+    """
+
+    _versions: tuple[int, ...]
+    _for: frozenset[int]
+    _second: Handlers
+    _first_only: set[str]
+    _second_prompt: tuple[Bound, bool] | None
+    _accept: Bound | None
+    _second_capabilities: v2.AgentCapabilities | None
+    _second_auth_methods: Sequence[v2.AuthMethod] | None
+
+    @classmethod
+    def going_on(cls, builder: AcpAgentBuilder, versions: Sequence[int]) -> VersionedAgentBuilder:
+        """
+        A builder that has what another one has.
+
+        @raise ValueError: when there is no version, or one that this library does not speak.
+        """
+        if not versions or set(versions) - set(VERSIONS):
+            raise ValueError(f"the protocol versions are some of {VERSIONS}, not {tuple(versions)}")
+        made = cls.__new__(cls)
+        vars(made).update(vars(builder))
+        made._versions = tuple(sorted(set(versions)))
+        if isinstance(builder, VersionedAgentBuilder):
+            return made
+        made._for = frozenset(VERSIONS)
+        made._second = Handlers()
+        made._first_only = set()
+        made._second_prompt = None
+        made._accept = None
+        made._second_capabilities = None
+        made._second_auth_methods = None
+        return made
+
+    def for_versions(self, *versions: int) -> Self:
+        """
+        The handlers that are set from now on are for these versions only.
+
+        @raise ValueError: when there is no version, or one that this library does not speak.
+        """
+        if not versions or set(versions) - set(VERSIONS):
+            raise ValueError(f"the protocol versions are some of {VERSIONS}, not {versions}")
+        self._for = frozenset(versions)
+        return self
+
+    def _on(self, method: str, handler: Handler, setter: str) -> Self:
+        if self._for == {2}:
+            self._second.add(method, handler, setter)
+            return self
+        if self._for == {1}:
+            self._first_only.add(method)
+        return super()._on(method, handler, setter)
+
+    def prompt_handler(self, handler: Handler, *, blocking: bool = False) -> Self:
+        """
+        What answers C{session/prompt}; see L{AcpAgentBuilder.prompt_handler}.  In version 2 it is called when the
+        message is part of the conversation, and its C{context} is a
+        L{PromptContext<acp_twisted.agent.v2.context.PromptContext>} of that version.
+        """
+        if self._for != {2}:
+            if self._for == {1}:
+                self._first_only.add("session/prompt")
+            return super().prompt_handler(handler, blocking=blocking)
+        if self._second_prompt is not None:
+            raise ValueError("prompt_handler: session/prompt has a handler already")
+        self._second_prompt = two_arguments(handler, "prompt_handler"), blocking
+        return self
+
+    # ---- what only version 2 has
+
+    def _only_second(self, method: str, handler: Handler, setter: str) -> Self:
+        self._second.add(method, handler, setter)
+        return self
+
+    def login_handler(self, handler: Handler) -> Self:
+        """
+        Version 2.  Answer C{auth/login}, if not with the L{authenticate_handler}.
+        """
+        return self._only_second("auth/login", handler, "login_handler")
+
+    def accept_prompt_handler(self, handler: Handler) -> Self:
+        """
+        Version 2.  Be asked of each prompt, when its turn has come, whether it may become part of the conversation.
+        What this raises is what the prompt is refused with, and the client may send it again.  It takes its time if it
+        wants: until it has decided, the prompt can be cancelled.  It returns nothing, or the message's id.
+        """
+        if self._accept is not None:
+            raise ValueError("accept_prompt_handler: there is one already")
+        self._accept = two_arguments(handler, "accept_prompt_handler")
+        return self
+
+    def cancel_tool_call_handler(self, handler: Handler) -> Self:
+        """
+        Version 2.  Answer C{tool_call/cancel} for tool calls that say that they can be cancelled, and bring nothing of
+        their own to do it with.
+        """
+        return self._only_second("tool_call/cancel", handler, "cancel_tool_call_handler")
+
+    def cancel_terminal_handler(self, handler: Handler) -> Self:
+        """
+        Version 2.  Answer C{terminal/cancel} for terminals that say that they can be cancelled, and bring nothing of
+        their own to do it with.
+        """
+        return self._only_second("terminal/cancel", handler, "cancel_terminal_handler")
+
+    def agent_capabilities_v2(self, capabilities: v2.AgentCapabilities) -> Self:
+        """
+        What the agent can do in version 2, in place of what follows from its handlers and from what it can do in
+        version 1.
+        """
+        self._second_capabilities = capabilities
+        return self
+
+    def auth_methods_v2(self, methods: Sequence[v2.AuthMethod]) -> Self:
+        """
+        The ways to log in in version 2, in place of C{auth_methods} in its words.
+        """
+        self._second_auth_methods = tuple(methods)
+        return self
+
+    # ---- the agent
+
+    def build(self) -> AcpAgent:
+        """
+        The agent.
+
+        @raise ValueError: see L{AcpAgentBuilder.build}; also when there are ways to log in and no handlers for that.
+        """
+        if self._versions == (1,):
+            return super().build()
+        shared = None if self._prompt is None else (self._prompt, self._prompt_blocks)
+        if shared is not None and "session/prompt" in self._first_only:
+            shared = None
+        prompt = self._second_prompt or shared
+        if prompt is None:
+            raise ValueError("an agent needs a prompt_handler, for version 2 too")
+        first = self._build_first(prompt)
+        handlers = self._second_handlers()
+        methods = [auth_method(each) for each in self._auth_methods]
+        if self._second_auth_methods is not None:
+            methods = list(self._second_auth_methods)
+        self._check_auth(methods, handlers)
+        words = vocabulary(2)
+        second = SecondHalf(
+            prompt=prompt[0],
+            prompt_blocks=prompt[1],
+            handlers=handlers,
+            load=self._handlers.get("session/load") if "session/load" not in self._first_only else None,
+            resume_replays="session/resume" in self._second,
+            accept=self._accept,
+            info=self._second_info(),
+            capabilities=self._second_capabilities or self._derived(first, handlers),
+            auth_methods=methods,
+            gates=self._gates(words, RULES),
+        )
+        told = {each.name: getattr(first, each.name) for each in fields(AcpAgent)}
+        return VersionedAgent(**{**told, "prompt": _ending(first.prompt)}, versions=self._versions, second=second)
+
+    def _build_first(self, prompt: tuple[Bound, bool]) -> AcpAgent:
+        """
+        The agent of version 1; where there will be none, it need not be whole.
+        """
+        if 1 in self._versions:
+            return super().build()
+        stand_in = AcpAgentBuilder()
+        vars(stand_in).update({name: value for name, value in vars(self).items() if name in vars(stand_in)})
+        stand_in._prompt, stand_in._prompt_blocks = prompt
+        stand_in._auth_methods = ()
+        return evolve(stand_in.build(), auth_methods=self._auth_methods)
+
+    def _second_handlers(self) -> Handlers:
+        """
+        The handlers by the methods of version 2: those for that version only, and the rest where both have the method.
+        """
+        names = {each.name for each in vocabulary(2).methods}
+        return self._handlers.chosen(
+            lambda method: method not in self._first_only and (method in names or method.startswith("_")),
+            {second: first for second, first in SPELLED_OTHERWISE.items() if first not in self._first_only},
+            self._second,
+        )
+
+    @staticmethod
+    def _check_auth(methods: Sequence[Any], handlers: Handlers) -> None:
+        """
+        With ways to log in, both of the methods must be answered (2.02).
+        """
+        if not any(isinstance(each, v2.AuthMethodAgent) for each in methods):
+            return
+        needed = {"auth/login": "authenticate_handler or login_handler", "auth/logout": "logout_handler"}
+        missing = [setter for method, setter in needed.items() if method not in handlers]
+        if missing:
+            raise ValueError(f"the agent's auth_methods promise what nothing handles: they need {', '.join(missing)}")
+
+    def _second_info(self) -> v2.Implementation:
+        info = self._info
+        if info is None:
+            return v2.Implementation(name="acp_twisted", version=__version__)
+        return v2.Implementation(name=info.name, version=info.version, title=info.title)
+
+    @staticmethod
+    def _derived(first: AcpAgent, handlers: Handlers) -> v2.AgentCapabilities:
+        made = capabilities(first.capabilities)
+        words = vocabulary(2)
+        gated: dict[str, list[str]] = {}
+        for method in words.methods:
+            if method.direction == "agent" and method.capability is not None and method.kind == "request":
+                gated.setdefault(method.capability, []).append(method.name)
+        for capability, names in gated.items():
+            if capability != "session" and all(name in handlers for name in names):
+                advertise(words, made, capability)
+        return made
+
+
+def _ending(handler: Bound) -> Bound:
+    """
+    A prompt handler of version 1 that may return nothing, as in version 2.
+    """
+
+    def end(result: Any) -> Any:
+        return TurnResult() if result is None else result
+
+    def call(request: Any, context: Any) -> Any:
+        result = outcome(handler(request, context))
+        return result.addCallback(end) if isinstance(result, Deferred) else end(result)
+
+    return call

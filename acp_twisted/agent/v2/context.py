@@ -1,0 +1,290 @@
+"""
+What the handler of foreground work has in hand while that lasts, in version 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from acp_twisted.agent import tool_calls
+from acp_twisted.agent.commands import CommandResult
+from acp_twisted.agent.context import PromptContext as FirstContext
+from acp_twisted.agent.tool_calls import OpenToolCall
+from acp_twisted.agent.v2.commands import run_command
+from acp_twisted.errors import AcpCapabilityError
+from acp_twisted.jsonrpc.calls import Call
+from acp_twisted.schema import v2
+from acp_twisted.schema.values import UNSET
+from acp_twisted.schema.vocabulary import V1, vocabulary
+from acp_twisted.turn.foreground import Work
+
+if TYPE_CHECKING:
+    from acp_twisted.agent.v2.connection import AgentConnection
+    from acp_twisted.agent.v2.session import AgentSession
+
+_log = Logger()
+_V2 = vocabulary(2)
+
+MAIN_PLAN = "main"
+"""The id of the plan that L{PromptContext.plan} sends."""
+
+
+class PromptContext(FirstContext):
+    """
+    One piece of foreground work, as its handler sees it.  It has the names of version 1's
+    L{PromptContext<acp_twisted.agent.context.PromptContext>}, so that one handler serves both versions: what it makes
+    by itself it makes of the classes in C{context.schema}.
+
+    Files and terminals of the client are no part of version 2: asking for them raises L{AcpCapabilityError}.
+    L{execute} runs a command here and shows it.
+
+    @ivar session: the session, which outlives the work.
+    @ivar request: the prompt; L{None} for work that the agent began itself.
+    @ivar message_id: the id of the user's message; L{None} without one.
+    """
+
+    connection: AgentConnection  # type: ignore[assignment]
+    request: Any
+
+    def __init__(
+        self,
+        connection: AgentConnection,
+        session: AgentSession,
+        request: v2.PromptRequest | None,
+        work: Work,
+        message_id: str | None = None,
+    ) -> None:
+        super().__init__(connection, request, work)  # type: ignore[arg-type]
+        self.session = session
+        self.message_id = message_id
+        self._work = work
+        self._speaking: tuple[str, str] | None = None
+        self._questions: dict[Call[Any], None] = {}
+        work.token.on_cancel(self._take_questions_back)
+
+    @property
+    def session_id(self) -> str:
+        """
+        The session that was prompted.
+        """
+        return self.session.session_id
+
+    @property
+    def client_capabilities(self) -> v2.ClientCapabilities:  # type: ignore[override]
+        """
+        What the client can do.
+        """
+        return self.connection.client_capabilities
+
+    # ---- updates
+
+    def send_message(self, text: str, message_id: str | None = None) -> Deferred[None]:
+        """
+        Send a piece of the agent's answer.  Without an id it goes on with the message before it, or begins one after
+        anything else.
+
+        @return: fires when the output has room for more; awaiting it makes a slow client slow the handler down.
+        """
+        name = self._speak("message", message_id)
+        return self._send(v2.AgentMessageChunk(message_id=name, content=v2.TextContent(text=text)))
+
+    def send_thought(self, text: str, message_id: str | None = None) -> Deferred[None]:
+        """
+        Send a piece of the agent's reasoning; see L{send_message}.
+        """
+        name = self._speak("thought", message_id)
+        return self._send(v2.AgentThoughtChunk(message_id=name, content=v2.TextContent(text=text)))
+
+    def _speak(self, kind: str, message_id: str | None) -> str:
+        if message_id is None:
+            before = self._speaking
+            message_id = before[1] if before is not None and before[0] == kind else str(uuid4())
+        self._speaking = kind, message_id
+        return message_id
+
+    def send_update(self, update: Any) -> Deferred[None]:
+        """
+        Send C{session/update}.  Once the work is over it is dropped, and logged (design rule 4); what goes on in the
+        background has L{AgentSession.send_update<acp_twisted.agent.v2.session.AgentSession.send_update>}.
+
+        @param update: a C{v2} update, such as L{v2.ToolCallUpdate}.
+        """
+        self._speaking = None
+        return self._send(update)
+
+    def _send(self, update: v2.SessionUpdate) -> Deferred[None]:
+        if self._work.over:
+            _log.debug("an update after the end of work in session {session}", session=self.session_id)
+            return succeed(None)
+        return self.session.send_update(update)
+
+    def say(self, update: v2.SessionUpdate) -> None:
+        """
+        The same, for whom nobody waits.
+        """
+        self.send_update(update).addErrback(_unsent)
+
+    def plan(self, entries: Sequence[Any]) -> Deferred[None]:
+        """
+        Send the whole plan, which replaces the one before.
+
+        @param entries: its steps; a string is one of medium priority that has not begun.
+        """
+        steps = [
+            v2.PlanEntry(content=each, priority="medium", status="pending") if isinstance(each, str) else each
+            for each in entries
+        ]
+        return self.send_update(v2.PlanUpdate(plan=v2.PlanItems(plan_id=MAIN_PLAN, entries=steps)))
+
+    def tool_call(
+        self,
+        title: str,
+        *,
+        kind: v2.ToolKind = "other",
+        status: v2.ToolCallStatus = "in_progress",
+        tool_call_id: str | None = None,
+        name: str | None = None,
+        content: Sequence[Any] = (),
+        locations: Sequence[Any] = (),
+        raw_input: Any = None,
+        meta: dict[str, Any] | None = None,
+        stop: Callable[[], object] | None = None,
+    ) -> OpenToolCall:
+        """
+        A tool call, to be entered with C{async with}.
+
+        @param status: C{"pending"} while its input is not complete, or the user must be asked first.
+        @param tool_call_id: unique in the session; a random one if it is L{None}.
+        @param stop: stops it when the client asks for that; without one the client is not told that it may.
+        """
+        call = v2.ToolCallUpdate(
+            tool_call_id=str(uuid4()) if tool_call_id is None else tool_call_id,
+            title=title,
+            name=UNSET if name is None else name,
+            kind=kind,
+            status=status,
+            content=list(content) or UNSET,
+            locations=list(locations) or UNSET,
+            raw_input=UNSET if raw_input is None else raw_input,
+            meta=UNSET if meta is None else meta,
+        )
+        if stop is not None:
+            call.capabilities = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
+            self.session.on_stop("tool_call", call.tool_call_id, stop)
+        return OpenToolCall(self, call)  # type: ignore[arg-type]  # what it needs of its call both versions have
+
+    @property
+    def unfinished_status(self) -> str:
+        """
+        What becomes of a tool call that is not finished when the work is over.
+        """
+        return "cancelled" if self.is_cancelled else "failed"
+
+    def keep_tool_call(self, call: OpenToolCall) -> None:
+        """
+        A tool call is open: it is to be closed before the work is reported to be over.
+        """
+        if not self._tool_calls:
+            self._work.before_end.append(self._close_tool_calls)
+        self._tool_calls[call] = None
+
+    def _close_tool_calls(self) -> None:
+        calls, self._tool_calls = self._tool_calls, {}
+        for call in calls:
+            self.session.send_update(call.closing_words()).addErrback(tool_calls.unsent)
+
+    def execute(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+    ) -> Deferred[CommandResult]:
+        """
+        Run a command here, show it to the client as a terminal, and wait for its end, which has no timeout.  The client
+        may stop it, and so does the cancellation of the work.
+
+        @param env: what is added to this program's own environment.
+        @param cwd: absolute; the session's if it is L{None}.
+        @param output_byte_limit: how much of its output the result has; the client is shown all of it.
+        """
+        return self.helping(run_command(self, command, args, env or {}, cwd, output_byte_limit))
+
+    # ---- requests to the client
+
+    def call(self, request: object, *, blocks: bool = True, **options: Any) -> Call[Any]:
+        """
+        Send any request of the protocol to the client; see
+        L{Connection.call<acp_twisted.connection.Connection.call>}.
+
+        @param blocks: whether a question to the user keeps the whole work from going on; C{requires_action} is reported
+            until the last such question is settled (2.34, 2.39).
+        @raise AcpCapabilityError: for a request that only version 1 has.
+        """
+        if _V2.for_params(type(request)) is None:
+            method = V1.for_params(type(request))
+            if method is not None:
+                raise AcpCapabilityError(method.capability or method.name)
+        call = super().call(request, **options)
+        if isinstance(request, v2.RequestPermissionRequest | v2.CreateElicitationRequest) and not call.called:
+            self._ask(call, blocks)
+        return call
+
+    def _ask(self, call: Call[Any], blocks: bool) -> None:
+        foreground = self.session.foreground
+
+        def settled(result: Any) -> Any:
+            self._questions.pop(call, None)
+            if blocks:
+                foreground.unblocked(self._work)
+            return result
+
+        self._questions[call] = None
+        if blocks:
+            foreground.blocked(self._work)
+        call.addBoth(settled)
+        call.nobody_listens()
+
+    def _take_questions_back(self) -> None:
+        """
+        The work is cancelled: its questions are not waited for any more, and count as not approved (V2N3, V2N12).
+        """
+        for call in list(self._questions):
+            call.cancel()
+
+    def request_permission(  # type: ignore[override]
+        self,
+        tool_call: Any,
+        options: Sequence[Any],
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        subject: Any = None,
+        **call_options: Any,
+    ) -> Call[v2.RequestPermissionResponse]:
+        """
+        Ask the user.
+
+        @param tool_call: what it is about; L{None} if it is about something else, and then C{title} is needed.
+        @param title: the question; the tool call's own title without one.
+        @param subject: what it is about, if it is no tool call.
+        """
+        if subject is None and tool_call is not None:
+            subject = v2.ToolCallPermissionSubject(tool_call=tool_call)
+        asked = title or getattr(tool_call, "title", None) or "Permission"
+        request = v2.RequestPermissionRequest(
+            session_id=self.session_id, title=asked, description=description, subject=subject, options=list(options)
+        )
+        return self.call(request, **call_options)
+
+
+def _unsent(failure: Failure) -> None:
+    _log.debug("an update could not be sent: {kind}", kind=failure.type)
