@@ -15,6 +15,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.endpoints import TCP4ServerEndpoint
 from twisted.logger import Logger
+from twisted.web.pages import notFound
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
@@ -31,6 +32,18 @@ _log = Logger()
 
 MAX_CONNECTIONS = 128
 """How many connections the bridge keeps at once; one more is closed at once."""
+
+
+class _Root(Resource):
+    """
+    Has nothing of its own.
+    """
+
+    def getChild(self, path: bytes, request: Any) -> Any:
+        """
+        404.
+        """
+        return notFound()
 
 
 class _BoundedRequest(Request):
@@ -107,7 +120,7 @@ class McpBridge:
     def __init__(self, reactor: Any, bounds: HttpBounds | None = None) -> None:
         self._reactor = reactor
         self._bounds = HttpBounds() if bounds is None else bounds
-        self._root = Resource()
+        self._root = _Root()
         self._port: Any = None
         self._resources: dict[str, McpResource] = {}
         self._site: _BridgeSite | None = None
