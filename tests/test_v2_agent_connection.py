@@ -179,7 +179,7 @@ def test_the_agent_may_refuse_a_prompt_before_it_is_inserted() -> None:
 
 def test_session_cancel_ends_the_work_once() -> None:
     """
-    V2D1, V2D5, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one idle, and only then
+    V2D1, V2D5, V2S4-V2S7, V2N2, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one idle, and only then
     nothing; whatever the handler returned or raised.
     """
     half, handler = running()
@@ -211,7 +211,7 @@ def test_session_cancel_without_work_says_nothing() -> None:
 
 def test_cancelling_a_request_counts_before_the_insertion_only() -> None:
     """
-    V2D1, V2D7, V2D8, X11, X12: a held prompt is answered -32800; for one that is inserted, for an id that is not known,
+    V2D1, V2D7, V2D8, X11, X12, C39: a held prompt is answered -32800; for one that is inserted, for an id that is not known,
     and for one of our own requests, nothing happens.
     """
     half, handler = running()
@@ -237,7 +237,7 @@ def option() -> v2.PermissionOption:
 
 def test_session_cancel_drops_what_is_held() -> None:
     """
-    V2N1, V2N9: held prompts are answered -32800; one that is sent after the cancellation begins after the idle.
+    V2N1, V2N9, C63: held prompts are answered -32800; one that is sent after the cancellation begins after the idle.
     """
     half, handler = running()
     half.prompt(6)
@@ -251,7 +251,7 @@ def test_session_cancel_drops_what_is_held() -> None:
 
 def test_open_questions_are_taken_back_with_the_work() -> None:
     """
-    V2N3, V2D9, V2N12: the work's permission requests and elicitations are not waited for, each is asked back once, and
+    V2N3, V2D9, V2D10, V2N12: the work's permission requests and elicitations are not waited for, each is asked back once, and
     they count as not approved.
     """
     asked: list[Any] = []
@@ -665,7 +665,7 @@ def test_what_initialize_says() -> None:
 
 def test_nothing_comes_before_initialize() -> None:
     """
-    2.07: every request before it is refused, and a second one after anything else, or for another version.
+    2.07, C27: every request before it is refused, and a second one after anything else, or for another version.
     """
     half = UnagreedHalf(builder())
     half.send({"id": 1, "method": "session/new", "params": {"cwd": "/"}}, {"id": 2, "method": "_x"})
