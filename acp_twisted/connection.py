@@ -255,6 +255,14 @@ class Connection:
         self.peer.send_cancel_request(request_id)
 
     @property
+    def identity(self) -> object:
+        """
+        Who is at the other end, where the transport has found that out, as an HTTP server with an authentication does;
+        else L{None}.
+        """
+        return self.peer.identity
+
+    @property
     def is_open(self) -> bool:
         """
         Whether anything can be asked: not before the link is there, nor once either side has begun to close it.

@@ -47,7 +47,7 @@ def asking_agent(seen: list[object]) -> AcpAgent:
     """An agent that notes who asks."""
 
     def new_session(request: v1.NewSessionRequest, connection: AgentConnection) -> v1.NewSessionResponse:
-        seen.append(connection.peer.identity)
+        seen.append(connection.identity)
         return v1.NewSessionResponse(session_id="s1")
 
     builder = AcpAgent.builder().prompt_handler(lambda request: v1.PromptResponse(stop_reason="end_turn"))
