@@ -11,6 +11,7 @@ from twisted.logger import Logger
 
 from acp_twisted.gates import Gates, Rules, advertises
 from acp_twisted.handlers import Handler, Handlers, check_seconds
+from acp_twisted.interfaces import IInstrument
 from acp_twisted.limits import Limits
 from acp_twisted.schema.methods import Method, Side
 from acp_twisted.schema.values import Model
@@ -38,6 +39,7 @@ class Builder:
         self._limits = Limits()
         self._gates_capabilities = True
         self._gates_paths = True
+        self._instrument: IInstrument | None = None
 
     @property
     def takes_unstable(self) -> bool:
@@ -77,6 +79,14 @@ class Builder:
         refused with -32602, and one of ours is a L{ValueError}.
         """
         self._gates_paths = hold
+        return self
+
+    def instrument(self, instrument: IInstrument) -> Self:
+        """
+        Have somebody watch what passes, for traces and figures; see
+        L{IInstrument<acp_twisted.interfaces.IInstrument>}.
+        """
+        self._instrument = instrument
         return self
 
     def cancel_request_handler(self, handler: Handler) -> Self:
@@ -174,6 +184,10 @@ def derive(vocabulary: Vocabulary, side: Side, handlers: Handlers, kind: type[_C
                 capability=capability,
                 methods=", ".join(missing),
             )
+    for each in vocabulary.methods:
+        # Who takes a method as it comes speaks the protocol inside of it.
+        if each.direction == side and each.capability is not None and handlers.is_raw(each.name):
+            advertise(vocabulary, capabilities, each.capability)
     return capabilities
 
 

@@ -26,6 +26,7 @@ from acp_twisted.errors import (
 )
 from acp_twisted.gates import Gates, advertises
 from acp_twisted.handlers import Bound, Handlers, outcome
+from acp_twisted.interfaces import IInstrument
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Id, Notification
@@ -79,6 +80,7 @@ class Connection:
         answers_noise: bool,
         vocabulary: Vocabulary = V1,
         gates: Gates | None = None,
+        instrument: IInstrument | None = None,
     ) -> None:
         self._handlers = handlers
         self.vocabulary = vocabulary
@@ -86,6 +88,7 @@ class Connection:
         self.clock = clock
         self.limits = limits
         self.peer = Peer(self, clock, limits, request_timeout=request_timeout, answers_noise=answers_noise)
+        self.peer.instrument = instrument
 
     def take_over(self, peer: Peer) -> None:
         """

@@ -7,7 +7,7 @@ sockets.  Method names in camelCase are Twisted's; the others are ours.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -140,6 +140,53 @@ class IMessageEndpoint(Interface):
 
         @return: fires with the transport, after C{receiver.connection_made}; fails with
             L{acp_twisted.errors.AcpConnectionError}.  Cancelling it gives the attempt up.
+        """
+
+
+class ISpan(Interface):
+    """
+    One message that is watched, from its beginning to its end.
+    """
+
+    params = Attribute("The params to send in place of those that the instrument was given; only of what is sent.")
+
+    def run(function: Callable[[], None]) -> None:
+        """
+        Call C{function}, so that whatever it starts knows of this span, by a context variable say.  Only called for
+        what was received.
+        """
+
+    def end(error: BaseException | None) -> None:
+        """
+        It is over: the request is answered, the notification handled, or neither is going to happen.  Called once.
+
+        @param error: what it failed with, if it did.
+        """
+
+
+class IInstrument(Interface):
+    """
+    Watches what passes through connections: for traces and figures.  It is called in the reactor's thread, and must be
+    quick; what it raises is logged, and changes nothing.  It sees params: what it keeps of them is its own affair.
+
+    There is one for all connections of an agent or a client.
+    """
+
+    def sending(method: str, params: object, is_request: bool) -> ISpan | None:
+        """
+        A message is about to be sent.
+
+        @param params: JSON, or L{None}; not to be changed.
+        @return: L{None} to leave this one alone.
+        """
+
+    def received(method: str, params: object, is_request: bool) -> ISpan | None:
+        """
+        A request has come, or it is a notification's turn to be handled; C{session/cancel}, which waits for no turn, is
+        not among those.
+
+        @param params: JSON, or L{None}; not to be changed.
+        @return: L{None} to leave this one alone.
         """
 
 

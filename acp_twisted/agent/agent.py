@@ -18,7 +18,7 @@ from acp_twisted.agent.unstable import UNSTABLE_SETTERS, UnstableAgentBuilder
 from acp_twisted.builder import derive, refuse_broken_promises
 from acp_twisted.gates import V1_RULES, Gates
 from acp_twisted.handlers import Bound, Handler, Handlers, two_arguments
-from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
+from acp_twisted.interfaces import IInstrument, IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
 from acp_twisted.schema.vocabulary import V1
@@ -58,6 +58,7 @@ class AcpAgent:
 
     @ivar request_timeout: seconds for each request that the agent sends.
     @ivar gates: what messages are held to.
+    @ivar instrument: watches what passes, if anybody does.
     @ivar unstable: whether what the protocol has not settled yet can be called.
     @ivar cascades: whether C{session/cancel} cancels what the turn has asked of the client.
     """
@@ -74,6 +75,7 @@ class AcpAgent:
     limits: Limits
     gates: Gates | None = None
     unstable: bool = False
+    instrument: IInstrument | None = None
 
     @staticmethod
     def builder(*, unstable: bool = False) -> AcpAgentBuilder:
@@ -306,6 +308,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
             limits=self._limits,
             gates=self._gates(V1, V1_RULES),
             unstable=self._unstable,
+            instrument=self._instrument,
         )
 
     @property

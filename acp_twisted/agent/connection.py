@@ -26,6 +26,7 @@ from acp_twisted.errors import (
     InternalError,
     InvalidParams,
     InvalidRequest,
+    InvalidResponse,
     MethodNotFound,
     NotInitialized,
     ResourceNotFound,
@@ -66,6 +67,7 @@ class AgentConnection(Connection):
             request_timeout=agent.request_timeout,
             answers_noise=True,
             gates=agent.gates,
+            instrument=agent.instrument,
         )
         self.agent = agent
         self.client_capabilities = v1.ClientCapabilities()
@@ -161,6 +163,8 @@ class AgentConnection(Connection):
         call = super().prepare(request, wait=wait, wait_timeout=wait_timeout)
         if isinstance(request, v1.ElicitationUrlMode):
             self._elicit(call, request.elicitation_id)
+        elif isinstance(request, v1.ElicitationFormMode):
+            call.addCallback(_fitting, request.requested_schema)
         return call
 
     def _elicit(self, call: Call[Any], elicitation_id: str) -> None:
@@ -489,6 +493,23 @@ def _cancelled(result: object) -> v1.PromptResponse:
     if isinstance(response, v1.PromptResponse):
         return evolve(response, stop_reason="cancelled")
     return v1.PromptResponse(stop_reason="cancelled")
+
+
+def _fitting(response: v1.CreateElicitationResponse, form: v1.ElicitationSchema) -> v1.CreateElicitationResponse:
+    """
+    What the user has filled in, which is looked at again here (ELIC-AGENT-REVALIDATE).
+
+    @raise InvalidResponse: when he accepted a form with what it does not allow.
+    """
+    if response.action == "accept":
+        # Most conversations have no forms.
+        from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
+
+        wrong = problems_of(form, response.content, patterns=True)
+        if wrong:
+            problems = [{"path": path, "reason": reason} for path, reason in wrong]
+            raise InvalidResponse("the answer to elicitation/create does not fit its form", problems)
+    return response
 
 
 def _random_session(_: object, __: object) -> v1.NewSessionResponse:

@@ -17,7 +17,7 @@ from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.unstable import UNSTABLE_SETTERS, UnstableClientBuilder
 from acp_twisted.gates import V1_RULES, Gates
 from acp_twisted.handlers import Bound, Handler, Handlers, check_seconds, two_arguments
-from acp_twisted.interfaces import IMessageEndpoint, IMessageReceiver, IMessageReceiverFactory
+from acp_twisted.interfaces import IInstrument, IMessageEndpoint, IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
 from acp_twisted.schema.vocabulary import V1
@@ -60,6 +60,7 @@ class AcpClient:
     @ivar prompt_timeout: seconds for each prompt; 0 is without end.
     @ivar track_sessions: whether every session has its C{state} from its beginning.
     @ivar gates: what messages are held to.
+    @ivar instrument: watches what passes, if anybody does.
     @ivar unstable: whether what the protocol has not settled yet can be called.
     """
 
@@ -73,6 +74,7 @@ class AcpClient:
     track_sessions: bool = False
     gates: Gates | None = None
     unstable: bool = False
+    instrument: IInstrument | None = None
 
     @staticmethod
     def builder(*, unstable: bool = False) -> AcpClientBuilder:
@@ -291,4 +293,5 @@ class AcpClientBuilder(UnstableClientBuilder):
             track_sessions=self._track_sessions,
             gates=self._gates(V1, V1_RULES),
             unstable=self._unstable,
+            instrument=self._instrument,
         )

@@ -22,6 +22,7 @@ from acp_twisted.errors import (
     AcpConnectionError,
     AcpVersionError,
     AgentStartError,
+    InternalError,
     InvalidParams,
     NotInitialized,
 )
@@ -31,6 +32,7 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
+from acp_twisted.schema.converter import structure
 from acp_twisted.schema.vocabulary import V1
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class ClientConnection(Connection):
             request_timeout=client.request_timeout,
             answers_noise=False,
             gates=client.gates,
+            instrument=client.instrument,
         )
         self.client = client
         self.agent_capabilities = v1.AgentCapabilities()
@@ -457,9 +460,14 @@ class ClientConnection(Connection):
 
     def _elicited(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
-        The user is asked something.  Where that sends him to a web page, its id is known from now on.
+        The user is asked something.  Where that sends him to a web page, its id is known from now on; where it is a
+        form, what he accepts must fit it.
         """
         params = request.params if isinstance(request.params, dict) else {}
+        if params.get("mode") == "form":
+            filled = super().handle_request(request, gate)
+            form = params["requestedSchema"]
+            return filled.addCallback(_fitting, form) if isinstance(filled, Deferred) else _fitting(filled, form)
         elicitation_id = params.get("elicitationId")
         if params.get("mode") != "url" or not isinstance(elicitation_id, str):
             return super().handle_request(request, gate)
@@ -552,6 +560,24 @@ class ClientConnection(Connection):
 
 
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+def _fitting(result: Any, form: object) -> Any:
+    """
+    The answer to a form, which is not sent when it is none that the form allows (ELIC-ACCEPT-CONTENT-SCHEMA).
+
+    @raise InternalError: then; its data says where and why, never what was filled in.
+    """
+    if result["action"] == "accept":
+        # Most conversations have no forms.
+        from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
+
+        wrong = problems_of(structure(form, v1.ElicitationSchema), result.get("content"))
+        if wrong:
+            problems = [{"path": path, "reason": reason} for path, reason in wrong]
+            _log.error("the elicitation handler's answer does not fit the form: {problems}", problems=problems)
+            raise InternalError("The answer does not fit the form", problems)
+    return result
 
 
 def not_started(failure: Failure) -> Failure:

@@ -30,11 +30,12 @@ class IncomingRequest:
     @ivar params: the decoded JSON, or L{None}.
     @ivar token: its cancellation.
     @ivar answered: whether its answer has been handed to the transport, or can't be any more.
+    @ivar ended: who is to be told of its end, with the error if there was one.
     @ivar stop: what to do when something cancels the request from outside its handler; it is given the trigger.
         Whoever answers a request in his own way (a prompt turn) puts his own function here.
     """
 
-    __slots__ = ("_peer", "_work", "answered", "id", "method", "params", "stop", "token")
+    __slots__ = ("_peer", "_work", "answered", "ended", "id", "method", "params", "stop", "token")
 
     def __init__(self, peer: Peer, request_id: Id, method: str, params: object) -> None:
         self._peer = peer
@@ -44,6 +45,7 @@ class IncomingRequest:
         self.params = params
         self.token = CancellationToken()
         self.answered = False
+        self.ended: Callable[[BaseException | None], object] | None = None
         self.stop: Callable[[str], object] = self._stop
 
     def respond(self, result: object) -> bool:

@@ -9,6 +9,7 @@ is looked at, and who handles it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from types import CoroutineType
 from typing import Any
 
@@ -25,11 +26,12 @@ from acp_twisted.errors import (
     InvalidRequest,
     RequestCancelled,
 )
-from acp_twisted.interfaces import ILaneReceiver, IMessageTransport
+from acp_twisted.interfaces import IInstrument, ILaneReceiver, IMessageTransport
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
 from acp_twisted.jsonrpc.framing import HEAD_BYTES
 from acp_twisted.jsonrpc.incoming import IncomingRequest
+from acp_twisted.jsonrpc.instrument import watch_call, watch_handling, watch_notification, watch_request
 from acp_twisted.jsonrpc.lanes import Lanes
 from acp_twisted.jsonrpc.messages import (
     EncodeError,
@@ -62,6 +64,7 @@ class Peer:
     One side of the conversation.
 
     @ivar stray_messages: how many received lines were no messages at all.
+    @ivar instrument: watches what passes, if anybody does.
     @ivar unread_messages: how many were meant as messages, and too long or too broken to be read.
     @param router: who handles what arrives.
     @param clock: runs the timeouts.
@@ -87,6 +90,7 @@ class Peer:
         self.dialect = dialect
         self.request_timeout = request_timeout
         self._answers_noise = answers_noise
+        self.instrument: IInstrument | None = None
         self.stray_messages = 0
         self.unread_messages = 0
         self._transport: IMessageTransport | None = None
@@ -151,6 +155,8 @@ class Peer:
         if not call.called and call.pending.id is None:
             asked = self.lanes.asked(self._router.lane_of(call.pending.method, params), call.context)
             seconds = self.request_timeout if timeout is None else timeout
+            if self.instrument is not None:
+                params = watch_call(self.instrument, call, params)
             self._outgoing.publish(call, params, asked, seconds, max_timeout)
         return call
 
@@ -162,6 +168,8 @@ class Peer:
             L{AcpConnectionError}, for those who listen.
         @raise EncodeError: when no JSON can carry the params.
         """
+        if self.instrument is not None:
+            params = watch_notification(self.instrument, method, params)
         message = notification_bytes(method, params)
         transport = self._transport
         if transport is None or self._lost is not None:
@@ -311,7 +319,10 @@ class Peer:
         except BaseException:
             _log.failure("{method} failed", method=notification.method)
             return
-        self.lanes.notification(key, size, lambda: self._router.handle_notification(notification))
+        handle = partial(self._router.handle_notification, notification)
+        if self.instrument is not None:
+            handle = partial(watch_handling, self.instrument, notification, handle)
+        self.lanes.notification(key, size, handle)
 
     def _cancellation(self, notification: Notification) -> None:
         """
@@ -344,10 +355,16 @@ class Peer:
             return
         request = IncomingRequest(self, message.id, message.method, message.params)
         self._incoming[key] = request
+        if self.instrument is None:
+            self._serve(request, size)
+        else:
+            watch_request(self.instrument, request, partial(self._serve, request, size))
+
+    def _serve(self, request: IncomingRequest, size: int) -> None:
         gate = None
         before = in_force.set(request.token)  # also for what waits at the gate, which keeps its context
         try:
-            gate = self.lanes.request(self._router.lane_of(message.method, message.params), size)
+            gate = self.lanes.request(self._router.lane_of(request.method, request.params), size)
             result = self._router.handle_request(request, gate)
             if isinstance(result, CoroutineType):
                 result = Deferred.fromCoroutine(result)
@@ -392,6 +409,8 @@ class Peer:
         if error is not None:
             message = error_bytes(request.id, error)
         request.answered = True
+        if request.ended is not None:
+            request.ended(error)
         self._incoming.pop(id_key(request.id), None)
         if self.dialect.answers or self.dialect.method not in request.token.triggers:
             self._send(message)
@@ -556,6 +575,8 @@ class Peer:
         for request in requests.values():
             # No answer can be sent any more, whoever would give it.
             request.answered = True
+            if request.ended is not None:
+                request.ended(lost)
             self._stop(request, "connectionLost")
         self._outgoing.fail_all(lost)
         self.lanes.ended(self.clock, self.limits.drain_timeout)

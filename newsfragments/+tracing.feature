@@ -1,0 +1,1 @@
+The builders take an ``instrument`` that watches what passes through connections (``IInstrument``): ``acp_twisted.telemetry.OpenTelemetry`` makes spans, ``acp_twisted.tracing.PassTraceContext`` passes W3C trace context on. Without one, each message meets one ``is None``.
