@@ -72,7 +72,7 @@ class Served:
         await client.close()
 
     async def post(
-        self, message: Any, *, leave_out: str = "", verb: bytes = b"POST", **headers: str
+        self, message: Any, *, leave_out: str = "", verb: str = "POST", **headers: str
     ) -> tuple[int, Any, Headers]:
         """One request of HTTP by hand."""
         from io import BytesIO
@@ -87,7 +87,7 @@ class Served:
         body = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
         agent = Agent(self.reactor)
         response: Any = await agent.request(
-            verb,
+            verb.encode(),
             self.entry.url.encode(),
             Headers({name: [value] for name, value in sent.items()}),
             FileBodyProducer(BytesIO(body)),
@@ -195,8 +195,8 @@ async def test_who_may_not(served: Served, headers: dict[str, str], leave_out: s
 
 async def test_other_verbs_and_other_addresses(served: Served) -> None:
     """There is no stream of what the server says unasked, no session to end, and nothing elsewhere."""
-    assert (await served.post(b"", verb=b"GET"))[0] == 405
-    assert (await served.post(b"", verb=b"DELETE"))[0] == 404
+    assert (await served.post(b"", verb="GET"))[0] == 405
+    assert (await served.post(b"", verb="DELETE"))[0] == 404
     served.entry = evolve(served.entry, url=served.entry.url[:-1])
     response: Any = await Agent(served.reactor).request(b"POST", served.entry.url.encode())
     await read(response)
@@ -260,7 +260,7 @@ async def test_headers_say_what_the_message_says(
 async def test_sessions_of_older_revisions(served: Served) -> None:
     """They are bounded: the oldest makes room; an id is used once at a time; an unknown session is 404."""
     greeting = {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
-    sessions = []
+    sessions: list[str] = []
     for _ in range(3):
         status, answer, headers = await served.post(greeting)
         assert (status, answer["result"]["protocolVersion"]) == (200, "2025-06-18")
@@ -278,7 +278,7 @@ async def test_sessions_of_older_revisions(served: Served) -> None:
     await served.post(cancelled, Mcp_Session_Id=sessions[1])
     assert served.noticed["cancelled"] == [("notifications/cancelled",)]
     assert (await waiting)[:2] == (204, None)
-    assert (await served.post(b"", verb=b"DELETE", Mcp_Session_Id=sessions[1]))[0] == 204
+    assert (await served.post(b"", verb="DELETE", Mcp_Session_Id=sessions[1]))[0] == 204
 
 
 async def test_too_many_requests(served: Served) -> None:
@@ -436,7 +436,7 @@ async def test_what_a_client_offers(served: Served) -> None:
     """An acp entry where the agent takes it, else an http one through the bridge, else nothing."""
     provider = McpProvider([served.server])
 
-    def can(**mcp: bool) -> v1.AgentCapabilities:
+    def can(**mcp: Any) -> v1.AgentCapabilities:
         return v1.AgentCapabilities(mcp_capabilities=v1.McpCapabilities(**mcp))
 
     (entry,) = offered_to(can(acp=True, http=True), provider, served.bridge)
