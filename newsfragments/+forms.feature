@@ -1,1 +1,1 @@
-``acp_twisted.schema.forms`` says whether what a user filled in fits the form that he was given (``problems_of``), and what a form begins with (``defaults_of``).
+What a user fills in is held to the form that he was given: a client does not send an accepted answer that does not fit, and an agent looks again and fails with ``InvalidResponse``. ``acp_twisted.schema.forms`` does the same by hand (``problems_of``), and says what a form begins with (``defaults_of``).

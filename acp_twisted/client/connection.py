@@ -568,7 +568,7 @@ def _fitting(result: Any, form: object) -> Any:
 
     @raise InternalError: then; its data says where and why, never what was filled in.
     """
-    if result["action"] == "accept":
+    if isinstance(result, dict) and result.get("action") == "accept":
         # Most conversations have no forms.
         from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
 
