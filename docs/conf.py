@@ -13,7 +13,7 @@ author = "the acp_twisted contributors"
 project_copyright = "the acp_twisted contributors"
 version = release = __version__
 
-extensions = ["rules_from_tests", "tables_from_code"]
+extensions = ["rules_from_tests", "tables_from_code", "tables_from_tools"]
 exclude_patterns = ["_build", "diagrams/*.rst"]
 html_theme = "furo"
 html_title = f"acp_twisted {release}"

@@ -236,6 +236,16 @@ def test_other_methods_of_an_agent() -> None:
             agent.expect_ext("_x/other")
 
 
+def test_what_is_not_settled_yet() -> None:
+    """An expectation of it is what says that it is wanted; so it is handled, and advertised."""
+    agent = ScriptedAgent()
+    agent.expect(v1.SetSessionTitleRequest, title="T").answers(v1.SetSessionTitleResponse(title="T"))
+    client = AcpClient.builder(unstable=True).build()
+    with connected_pair(agent, client) as pair:
+        title = v1.SetSessionTitleRequest(session_id=pair.session.session_id, title="T")
+        assert success_result(pair.client.call(title)).title == "T"
+
+
 def test_handlers_of_ones_own_stay() -> None:
     """What the builder was given is not replaced."""
     agent = ScriptedAgent(

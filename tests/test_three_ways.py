@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from acp_twisted import AcpAgent, AcpAgentBuilder, PromptContext, SyncPromptContext
+from acp_twisted.agent import annotations as decorated
+from acp_twisted.schema.vocabulary import V1
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SECONDS = 60
@@ -69,3 +74,46 @@ def test_the_same_agent(way: str) -> None:
         update("agent_message_chunk", "HI"),
         {"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn"}},
     ]
+
+
+# ---- equal in power
+
+BY_HAND = {"raw_handler"}
+"""What only the builder has, for other libraries: a handler that takes a request as it came."""
+
+IN_THE_REACTOR = {"cancel_outstanding", "prepare", "publish", "token", "when_cancelled"}
+"""What is of no use in a thread, or is reached by C{SyncPromptContext.context}."""
+
+
+def public(kind: type) -> set[str]:
+    """The public names of a class that are documented as its own: what is only for the library has no place there."""
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def test_the_builder_and_the_decorators_handle_the_same() -> None:
+    """Each handler of the builder has its decorator, of the same name, and the other way round."""
+    setters = {name.removesuffix("_handler") for name in public(AcpAgentBuilder) if name.endswith("_handler")}
+    others = {"acp_agent", "build_agent", "exception_handler"}
+    decorators = {name for name in decorated.__all__ if name[0].islower()} - others
+    assert decorators == {name for name in setters if f"{name}_handler" not in BY_HAND}
+
+
+def test_every_method_of_the_protocol_can_be_handled() -> None:
+    """All that a client may send has a handler, in each way."""
+    agent = AcpAgent.builder(unstable=True).prompt_handler(lambda _: None)
+    for method in V1.methods:
+        if method.direction in ("agent", "both") and method.name not in ("session/prompt", "mcp/message"):
+            setter = re.sub("(Request|Notification)$", "", method.params_name)
+            name = f"{re.sub('(?<=[a-z])(?=[A-Z])', '_', setter).lower()}_handler"
+            getattr(agent, name)(lambda _: None)
+            assert hasattr(decorated, name.removesuffix("_handler"))
+    agent.mcp_message_handler(lambda _: None)
+    agent.build()
+
+
+def test_a_thread_can_do_what_the_reactor_can() -> None:
+    """A blocking handler's context has every method of the other one that a handler would call."""
+    inside = {"drop_tool_call", "helping", "keep_tool_call", "schema", "unfinished_status", "connection", "unstable"}
+    missing = public(PromptContext) - public(SyncPromptContext) - IN_THE_REACTOR - inside
+    assert missing == set()
+    assert isinstance(SyncPromptContext.context, property)

@@ -5,7 +5,7 @@ Hold what the protocol requires of an agent and a client to a verdict, and that 
     python tools/requirements.py --rst      writes the tables as reStructuredText
 
 The requirements are in docs/_data/java_requirements.toml, under the names that the Java SDK's audit gives them, without
-its prefix.  A test shows one when its docstring names it: C{SETUP-CWD-ABSOLUTE}, as a whole word; see L{named_in_tests}.
+its prefix.  A test shows one when its docstring names it, as in C{SETUP-CWD-ABSOLUTE}; see L{named_in_tests}.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from attrs import frozen
-
-
 import named_in_tests
 import rst
+from attrs import frozen
 from named_in_tests import Test
 
 if sys.version_info >= (3, 11):
@@ -158,9 +156,9 @@ def summary(book: Book, tests: Sequence[Test]) -> str:
     for each in book.requirements.values():
         count[each.verdict] += 1
     return (
-        f"{len(book.requirements)} requirements: {count['met']} are met by the library, {count['host']} are the duty of "
-        f"whoever writes the program, and {count['none']} are nothing that a library could do. {len(tests)} tests name "
-        "them."
+        f"{len(book.requirements)} requirements: {count['met']} are met by the library, {count['host']} are the duty "
+        f"of whoever writes the program, and {count['none']} are nothing that a library could do. {len(tests)} tests "
+        "name them."
     )
 
 

@@ -87,6 +87,13 @@ class SyncPromptContext(SyncClientCalls):
         return cast(_T, blockingCallFromThread(self._reactor, ask))
 
     @property
+    def context(self) -> PromptContext:
+        """
+        The context that does not block, for the reactor's thread alone.
+        """
+        return self._context
+
+    @property
     def request(self) -> v1.PromptRequest:
         """
         The prompt.

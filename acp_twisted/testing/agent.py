@@ -190,7 +190,7 @@ class ScriptedAgent(ScriptedHalf):
         The agent itself, built when it is first asked for.
         """
         if self._agent is None:
-            builder = AcpAgent.builder()
+            builder = AcpAgent.builder(unstable=self._unstable)
             self._install(builder)
             builder.prompt_handler(self._prompt)
             for setter, handler in (

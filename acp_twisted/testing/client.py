@@ -17,6 +17,7 @@ from acp_twisted.errors import ResourceNotFound
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.schema.vocabulary import V1
 from acp_twisted.testing.half import ScriptedHalf
 from acp_twisted.testing.script import Expectation, Matching, Script, by_text
 
@@ -92,7 +93,7 @@ class ScriptedClient(ScriptedHalf):
         self.writes: list[v1.WriteTextFileRequest] = []
         self.connections: list[ClientConnection] = []
         self._client: AcpClient | None = None
-        self._kinds["session/request_permission"] = v1.RequestPermissionRequest
+        self._handled(V1.require("session/request_permission"))
         if files is not None:
             self.allow(v1.ReadTextFileRequest).answers(self._read)
             self.allow(v1.WriteTextFileRequest).answers(self._write)
@@ -151,7 +152,7 @@ class ScriptedClient(ScriptedHalf):
         The client itself, built when it is first asked for.
         """
         if self._client is None:
-            builder = AcpClient.builder()
+            builder = AcpClient.builder(unstable=self._unstable)
             self._install(builder)
             builder.session_update_handler(lambda update: self._note(self.updates, update))
             self._client = builder.build()

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
 
+from acp_twisted.schema.methods import Method
 from acp_twisted.schema.vocabulary import V1
 from acp_twisted.testing.script import Expectation, Script, by_members, setter_of
 
@@ -26,7 +27,7 @@ class ScriptedHalf:
     def __init__(self, whose: str, configure: Callable[[Any], object] | None) -> None:
         self.script = Script(whose)
         self._configure = configure
-        self._kinds: dict[str, type] = {}
+        self._methods: dict[str, Method] = {}
         self._extensions: dict[str, str] = {}
         self._built = False
         self._waiting: list[tuple[list[Any], int, Deferred[None]]] = []
@@ -58,7 +59,7 @@ class ScriptedHalf:
         method = V1.for_params(kind)
         if method is None:
             raise TypeError(f"{kind!r} is no request or notification of the protocol")
-        self._handled(method.name, kind)
+        self._handled(method)
         words, matches = by_members(matching, members)
         return Expectation(
             method.name,
@@ -66,11 +67,14 @@ class ScriptedHalf:
             lambda request: isinstance(request, kind) and matches(request),
         )
 
-    def _handled(self, method: str, kind: type) -> None:
-        if method not in self._kinds:
+    def _handled(self, method: Method) -> None:
+        if method.name not in self._methods:
             if self._built:
-                raise ValueError(f"{self.script.whose} is connected, and has no handler for {method}: expect it before")
-            self._kinds[method] = kind
+                raise self._too_late(method.name)
+            self._methods[method.name] = method
+
+    def _too_late(self, method: str) -> ValueError:
+        return ValueError(f"{self.script.whose} is connected, and has no handler for {method}: expect it before")
 
     def expect_ext(self, method: str, params: object = None, *, notification: bool = False) -> Expectation:
         """
@@ -82,12 +86,19 @@ class ScriptedHalf:
         @raise ValueError: when this half is connected and has no handler for it.
         """
         if method not in self._extensions and self._built:
-            raise ValueError(f"{self.script.whose} is connected, and has no handler for {method}: expect it before")
+            raise self._too_late(method)
         self._extensions[method] = "ext_notification_handler" if notification else "ext_request_handler"
         words = "" if params is None else f" with {params!r}"
         return self.script.add(
             Expectation(method, f"{method}{words}", lambda came: params is None or came == params), allowed=False
         )
+
+    @property
+    def _unstable(self) -> bool:
+        """
+        Whether it expects something that the protocol has not settled.
+        """
+        return not all(method.stable for method in self._methods.values())
 
     def _install(self, builder: Any) -> None:
         """
@@ -95,10 +106,10 @@ class ScriptedHalf:
         """
         if self._configure is not None:
             self._configure(builder)
-        for method, kind in self._kinds.items():
-            getattr(builder, setter_of(kind))(self._playing(method))
-        for method, setter in self._extensions.items():
-            getattr(builder, setter)(method, self._playing(method))
+        for name, method in self._methods.items():
+            getattr(builder, setter_of(method))(self._playing(name))
+        for name, setter in self._extensions.items():
+            getattr(builder, setter)(name, self._playing(name))
         self._built = True
 
     def _playing(self, method: str) -> Callable[[Any, Any], Any]:

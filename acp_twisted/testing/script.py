@@ -17,6 +17,7 @@ from twisted.internet.task import deferLater
 
 from acp_twisted.errors import InternalError
 from acp_twisted.schema import v1
+from acp_twisted.schema.methods import Method
 from acp_twisted.testing._failed import failed
 
 _S = TypeVar("_S", bound="Expectation")
@@ -251,12 +252,13 @@ def by_members(
     return words, matches
 
 
-def setter_of(kind: type) -> str:
+def setter_of(method: Method) -> str:
     """
-    The name of the builders' method that takes the handler of a request: C{load_session_handler} for
-    L{v1.LoadSessionRequest}.
+    The name of the builders' method that takes the handler of a method: C{load_session_handler} for C{session/load}.
     """
-    stem = re.sub("(Request|Notification)$", "", kind.__name__)
+    if method.name == "mcp/message":
+        return "mcp_message_handler"
+    stem = re.sub("(Request|Notification)$", "", method.params_name)
     return f"{re.sub('(?<=[a-z])(?=[A-Z])', '_', stem).lower()}_handler"
 
 
