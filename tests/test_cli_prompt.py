@@ -39,7 +39,7 @@ from acp_twisted.cli.status import Status
 from acp_twisted.client.files import LocalFiles
 from acp_twisted.client.terminals import Output
 from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
-from acp_twisted.schema import v1
+from acp_twisted.schema import v1, v2
 from acp_twisted.testing.scripted_agent import build_agent
 from acp_twisted.transports.memory import MemoryLink
 
@@ -744,3 +744,32 @@ def test_messages_that_could_not_be_read_are_told_of() -> None:
     run.clock.advance(1)
     assert success(run.status) == 0
     assert "could not be read, and are missing here: 2" in run.err.getvalue()
+
+
+# ---- version 2
+
+
+def test_a_whole_message_is_not_printed_twice() -> None:
+    """An agent of version 2 may repeat a message that it has streamed, or say it otherwise."""
+    out, err = io.StringIO(), io.StringIO()
+    report = TextReport(out, err, progress=True)
+    for words in ("Hel", "lo"):
+        report.update(v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text=words)))
+    report.update(v2.AgentMessage(message_id="m", content=[v2.TextContent(text="Hello you")]))
+    report.update(v2.AgentMessage(message_id="m", content=[v2.TextContent(text="Bye")]))
+    report.update(v2.ToolCallUpdate(tool_call_id="t", title="Look", status="completed"))
+    report.result(v2.IdleStateUpdate(stop_reason="error", error=v2.Error(code=-32603, message="no")))
+    assert out.getvalue() == "Hello you\nBye\n"
+    assert err.getvalue().splitlines() == ["* Look: completed", "acp-twisted: stop reason: error: no"]
+
+
+def test_a_report_of_version_2_as_json() -> None:
+    """The state of a session is an update like the others."""
+    out = io.StringIO()
+    report = JsonReport(out, io.StringIO())
+    report.update(v2.RunningStateUpdate())
+    report.result(v2.IdleStateUpdate(stop_reason="end_turn"))
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"update": {"sessionUpdate": "state_update", "state": "running"}},
+        {"result": {"state": "idle", "stopReason": "end_turn"}},
+    ]

@@ -83,15 +83,15 @@ class TextReport:
         self.progress = progress
         self._mid_line = False
         self._titles: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
 
     def update(self, update: Any) -> None:
         # By their names, which both versions of the protocol have.
         kind = type(update).__name__
         if kind == "AgentMessageChunk":
-            self._message(update.content)
+            self._message(_shown(update.content), update.message_id)
         elif kind == "AgentMessage":
-            for block in update.content or ():
-                self._message(block)
+            self._whole_message("".join(_shown(each) for each in update.content or ()), update.message_id)
         elif kind == "ToolCall":
             self._titles[update.tool_call_id] = update.title
             self._tool(update.title, update.status)
@@ -100,18 +100,25 @@ class TextReport:
                 self._titles[update.tool_call_id] = update.title
             self._tool(self._titles.get(update.tool_call_id, update.tool_call_id), update.status or None)
 
-    def _message(self, content: Any) -> None:
-        kind = type(content).__name__
-        if kind == "TextContent":
-            text = content.text
-        elif kind == "ResourceLink":
-            text = f"[{content.uri}]"
-        else:
-            text = f"[{kind}]"
+    def _message(self, text: str, message_id: str | None) -> None:
         if text:
             self._out.write(text)
             self._out.flush()
             self._mid_line = not text.endswith("\n")
+        if message_id is not None:
+            self._printed[message_id] = self._printed.get(message_id, "") + text
+
+    def _whole_message(self, text: str, message_id: str) -> None:
+        """
+        A message of version 2 as it should be; what of it is printed already is not printed again.
+        """
+        printed = self._printed.get(message_id, "")
+        if text.startswith(printed):
+            self._message(text[len(printed) :], message_id)
+        else:
+            self._end_line()
+            self._printed[message_id] = ""
+            self._message(text, message_id)
 
     def _tool(self, title: str, status: str | None) -> None:
         if self.progress:
@@ -135,6 +142,16 @@ class TextReport:
             self._mid_line = False
             self._out.write("\n")
             self._out.flush()
+
+
+def _shown(content: Any) -> str:
+    """
+    A piece of a message as text.
+    """
+    kind = type(content).__name__
+    if kind == "TextContent":
+        return str(content.text)
+    return f"[{content.uri}]" if kind == "ResourceLink" else f"[{kind}]"
 
 
 def plain(text: str) -> str:
