@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from twisted.logger import Logger
 
+from acp_twisted.extensions import typed
 from acp_twisted.gates import Gates, Rules, advertises
 from acp_twisted.handlers import Handler, Handlers, check_seconds
 from acp_twisted.interfaces import IInstrument
@@ -106,22 +107,30 @@ class Builder:
         self._handlers.add_raw(method, handler, "raw_handler")
         return self
 
-    def ext_request_handler(self, method: str, handler: Handler) -> Self:
+    def ext_request_handler(self, method: str, handler: Handler, params: type | None = None) -> Self:
         """
-        Answer an extension's request; params and result are plain JSON.
+        Answer an extension's request.  The result is JSON, or an object of an attrs class.
 
         @param method: its name, which begins with an underscore.
+        @param params: an attrs class that the params are read into, and -32602 is the answer where they do not fit;
+            L{None} leaves them plain JSON.
         """
-        self._handlers.add_extension(method, handler, "ext_request_handler")
-        return self
+        return self._on_extension(method, handler, "ext_request_handler", params)
 
-    def ext_notification_handler(self, method: str, handler: Handler) -> Self:
+    def ext_notification_handler(self, method: str, handler: Handler, params: type | None = None) -> Self:
         """
-        Be told of an extension's notification; its params are plain JSON.
+        Be told of an extension's notification.
 
         @param method: its name, which begins with an underscore.
+        @param params: an attrs class that the params are read into; one that they do not fit is logged and ignored.
+            L{None} leaves them plain JSON.
         """
-        self._handlers.add_extension(method, handler, "ext_notification_handler")
+        return self._on_extension(method, handler, "ext_notification_handler", params)
+
+    def _on_extension(self, method: str, handler: Handler, setter: str, params: type | None) -> Self:
+        if params is not None:
+            handler = typed(handler, params, setter, answered=setter == "ext_request_handler")
+        self._handlers.add_extension(method, handler, setter)
         return self
 
     def _on(self, method: str, handler: Handler, setter: str) -> Self:

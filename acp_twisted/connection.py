@@ -15,6 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from acp_twisted import extensions
 from acp_twisted.errors import (
     AcpCapabilityError,
     AcpConnectionError,
@@ -237,19 +238,30 @@ class Connection:
         wait: bool = False,
         wait_timeout: float = 0.0,
         stop: CancellationSignal | None = None,
+        result: type | None = None,
     ) -> Call[Any]:
         """
-        Send a request by its name, with JSON for params and result: for extensions, whose names begin with an
-        underscore, and for what is to go out as it is.  The options are those of L{call}.
+        Send a request by its name: for extensions, whose names begin with an underscore, and for what is to go out as
+        it is.  The options are those of L{call}.
+
+        @param params: JSON, or an object of an attrs class.
+        @param result: an attrs class that the result is read into; L{None} leaves it plain JSON.  Where it does not
+            fit, the call fails with L{InvalidResponse<acp_twisted.errors.InvalidResponse>}.
         """
         call = self.peer.prepare(method, wait=wait, wait_timeout=wait_timeout)
+        if result is not None:
+            call.addCallback(extensions.read_result, result, method)
+            call.nobody_listens()
+        params = extensions.write(params)
         return self._stopped_by(stop, self.peer.publish(call, params, timeout=timeout, max_timeout=max_timeout))
 
     def ext_notification(self, method: str, params: object = None) -> Deferred[None]:
         """
         Send a notification by its name.
+
+        @param params: JSON, or an object of an attrs class.
         """
-        return self.peer.notify(method, params)
+        return self.peer.notify(method, extensions.write(params))
 
     def send_cancel_request(self, request_id: Id) -> None:
         """
@@ -361,7 +373,7 @@ class Connection:
         """
         result = outcome(handler(params, self))
         if method is None:
-            return result
+            return result.addCallback(extensions.write) if isinstance(result, Deferred) else extensions.write(result)
         if isinstance(result, Deferred):
             return result.addCallback(self._encode, method)
         return self._encode(result, method)

@@ -13,17 +13,17 @@ import attrs
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from acp_twisted import extensions
 from acp_twisted.agent.annotations.hints import HintError, alternatives, evaluate, strip
 from acp_twisted.agent.annotations.model import HandlerMethod, HandlerParameter, IArgumentResolver, Invocation
 from acp_twisted.agent.blocking import SyncPromptContext
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.context import PromptContext
-from acp_twisted.connection import Connection, decode
+from acp_twisted.connection import Connection
 from acp_twisted.errors import InvalidParams
 from acp_twisted.handlers import outcome
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.schema import v1
-from acp_twisted.schema.converter import get_converter
 from acp_twisted.schema.values import Model
 
 
@@ -318,9 +318,9 @@ def _raw(parameter: HandlerParameter) -> Resolve | None:
     elif issubclass(origin, Sequence) and not issubclass(origin, str | bytes):
         read = partial(_checked, kind=list, optional=optional)
     elif issubclass(origin, Model):
-        read = partial(decode, kind=origin)
+        read = partial(extensions.read, kind=origin)
     elif attrs.has(origin):
-        read = partial(_structured, kind=kind)
+        read = partial(extensions.read, kind=kind)
     return None if read is None else _reading(read)
 
 
@@ -339,11 +339,3 @@ def _checked(params: object, kind: type, optional: bool) -> object:
         wanted = "an object" if kind is dict else "an array"
         raise InvalidParams(data=[{"path": "$", "reason": f"{wanted} is required"}])
     return params
-
-
-def _structured(params: object, kind: type) -> object:
-    try:
-        return get_converter().structure({} if params is None else params, kind)
-    except Exception as error:
-        # What cattrs says may quote what the peer sent.
-        raise InvalidParams(data=[{"path": "$", "reason": f"it does not fit {kind.__name__}"}]) from error

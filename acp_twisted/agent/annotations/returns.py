@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin
 
-import attrs
 from attrs import evolve
 
+from acp_twisted import extensions
 from acp_twisted.agent.annotations.hints import alternatives, awaited, is_anything, strip
 from acp_twisted.agent.annotations.model import HandlerMethod, Invocation
 from acp_twisted.schema import v1
-from acp_twisted.schema.converter import get_converter
 from acp_twisted.schema.values import Model
 
 _M = TypeVar("_M", bound=Model)
@@ -93,7 +92,7 @@ def respond_to_extension(value: object, _: Invocation) -> object:
     """
     JSON as it is; a class of the protocol's or of the user's as JSON.
     """
-    return get_converter().unstructure(value) if attrs.has(type(value)) else value
+    return extensions.write(value)
 
 
 def _as_it_is(value: object, _: Invocation) -> object:

@@ -1,0 +1,1 @@
+Extensions can be typed by attrs classes in both directions: ``ext_request_handler("_name", handler, Params)``, ``ext_notification_handler`` alike, and ``ext_request("_name", Params(…), result=Result)``.
