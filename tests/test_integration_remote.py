@@ -4,17 +4,37 @@ Our client and our server, over each way there is between them, with real socket
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from interop.programs import until
 from remote_agents import Remote, serving
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
-from acp_twisted import AcpClient, ClientConnection, ClientSession, Limits, RequestCancelled
+from acp_twisted import (
+    AcpClient,
+    AcpConnectionError,
+    AcpError,
+    ClientConnection,
+    ClientSession,
+    Limits,
+    RequestCancelled,
+)
+from acp_twisted.client.service import ClientService
+from acp_twisted.errors import HttpStatusError
 from acp_twisted.schema import v1
+from acp_twisted.transports.url import AgentUrl, TlsOptions
 
+PROGRAM = Path(__file__).with_name("remote_client_program.py")
 pytestmark = [
     # Twisted still hands pyOpenSSL its own certificate objects.
     pytest.mark.filterwarnings("ignore:.*X509:DeprecationWarning"),
@@ -128,3 +148,149 @@ async def test_what_was_said_before_comes_before_the_answer(way: str, reactor: A
         texts = [update.content.text for update in session.take_updates()]  # type: ignore[union-attr]
         assert texts == [f"old {n}" for n in range(50)]
         assert await say(session, "stream 2") == ("end_turn", ["1", "2"])
+
+
+class Killed(ProcessProtocol):
+    """
+    A program that is killed once it has printed something.
+    """
+
+    def __init__(self) -> None:
+        self.printed: Deferred[None] = Deferred()
+        self.ended: Deferred[None] = Deferred()
+        self.errors = b""
+
+    def outReceived(self, data: bytes) -> None:
+        if not self.printed.called:
+            self.printed.callback(None)
+
+    def errReceived(self, data: bytes) -> None:
+        self.errors += data
+
+    def processEnded(self, reason: Failure) -> None:
+        if not self.printed.called:
+            self.printed.errback(AssertionError(self.errors.decode()))
+        self.ended.callback(None)
+
+
+def open_files() -> int:
+    """
+    How many descriptors this process has.
+    """
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def active(reactor: Any) -> int:
+    """
+    How many timers wait, but for the one with which a site keeps the date.
+    """
+    return len([call for call in reactor.getDelayedCalls() if call.active() and "_updateLogDate" not in str(call)])
+
+
+@EVERY
+@pytest.mark.seconds(90)
+async def test_clients_that_are_killed(way: str, reactor: Any, tmp_path: Path) -> None:
+    """B63: kill -9 of clients in the middle of their turns leaves no connection, turn, descriptor or timer."""
+    scheme, options = WAYS[way]
+    secure = scheme in ("https", "wss")
+    limits = Limits(absence_timeout=1.0, exit_grace=1.0)
+    async with serving(reactor, tls=tmp_path if secure else None, limits=limits) as remote:
+        before = open_files()
+        timers = active(reactor)
+        program = Killed()
+        words = [sys.executable, str(PROGRAM), "5", remote.url(scheme, **options).url]
+        if remote.certificate is not None:
+            words.append(str(remote.certificate))
+        process = reactor.spawnProcess(program, words[0], words, env=os.environ)
+        await program.printed
+        assert len(remote.resource.connections) == 5
+        os.kill(process.pid, signal.SIGKILL)
+        await program.ended
+        await until(reactor, lambda: len(remote.resource.connections) == 0)
+        await until(reactor, lambda: open_files() <= before and active(reactor) <= timers)
+
+
+@EVERY
+async def test_a_server_that_shuts_down(way: str, reactor: Any, tmp_path: Path) -> None:
+    """Shutting down cancels what runs and answers it; the answer arrives, then the connection is lost."""
+    async with between(reactor, way, tmp_path) as (remote, connection):
+        session = await connection.new_session(cwd="/")
+        turn = session.prompt("slow")
+        async for _ in turn.updates():
+            break
+        gone = connection.when_closed()
+        closing = remote.resource.close_all()
+        with pytest.raises(AcpError) as caught:
+            await turn
+        assert caught.value.remote or isinstance(caught.value, AcpConnectionError)
+        assert caught.value.code == -32800
+        await closing
+        assert isinstance(await gone, AcpConnectionError)
+
+
+@EVERY
+async def test_a_reader_that_takes_its_time(way: str, reactor: Any, tmp_path: Path) -> None:
+    """Rule 6: a turn whose updates nobody takes is held back in the agent; another session's is not lost."""
+    async with between(reactor, way, tmp_path, max_turn_updates=64) as (_remote, connection):
+        session = await connection.new_session(cwd="/")
+        said = []
+        async for update in session.prompt("stream 5000").updates():
+            assert isinstance(update, v1.AgentMessageChunk)
+            assert isinstance(update.content, v1.TextContent)
+            said.append(update.content.text)
+            if len(said) % 500 == 1:
+                await deferLater(reactor, 0.1)
+        assert said == [str(n) for n in range(1, 5001)]
+
+
+@EVERY
+async def test_no_agent_there(way: str, reactor: Any, tmp_path: Path) -> None:
+    """The error of a port that nobody listens on, and of a path where no agent is, says so."""
+    scheme, options = WAYS[way]
+    secure = scheme in ("https", "wss")
+    async with serving(reactor, tls=tmp_path if secure else None) as remote:
+        nowhere = AgentUrl(url=f"{scheme}://localhost:1/acp", **options)
+        with pytest.raises(AcpConnectionError, match=r"refused"):
+            await (await client().connect(reactor, nowhere)).initialize()
+        tls = {"tls": remote.url(scheme).tls}
+        elsewhere = AgentUrl(url=f"{scheme}://localhost:{remote.port}/other", **options, **tls)
+        with pytest.raises(HttpStatusError) as caught:
+            await (await client().connect(reactor, elsewhere)).initialize()
+        assert caught.value.status == 404
+
+
+@pytest.mark.parametrize("way", ["https-h2", "https-http1", "wss"])
+async def test_a_certificate_that_nobody_vouches_for(way: str, reactor: Any, tmp_path: Path) -> None:
+    """TLS has sane defaults: an unknown certificate, or one of another host, is refused before anything is sent."""
+    scheme, options = WAYS[way]
+    async with serving(reactor, tls=tmp_path) as remote:
+        for tls in (TlsOptions(), TlsOptions(trust_roots=str(remote.certificate), hostname="other.example")):
+            where = AgentUrl(url=f"{scheme}://localhost:{remote.port}/acp", tls=tls, **options)
+            with pytest.raises(AcpConnectionError, match=r"(?i)certificate|connect|ssl|verif"):
+                await (await client().connect(reactor, where)).initialize()
+        assert len(remote.resource.connections) == 0
+
+
+@EVERY
+async def test_a_service_comes_back(way: str, reactor: Any, tmp_path: Path) -> None:
+    """B83: the client's service connects and initializes again, and sends no prompt a second time by itself."""
+    scheme, options = WAYS[way]
+    secure = scheme in ("https", "wss")
+    async with serving(reactor, tls=tmp_path if secure else None) as remote:
+        service = ClientService(client(), remote.url(scheme, **options), reactor, retry_policy=lambda failures: 0.05)
+        service.startService()
+        try:
+            first = await service.when_connected(fail_after_failures=3)
+            turn = (await first.new_session(cwd="/")).prompt("slow")
+            async for _ in turn.updates():
+                break
+            first.peer._transport.abort("gone")
+            with pytest.raises(AcpConnectionError):
+                await turn
+            second = await service.when_connected(fail_after_failures=3)
+            assert second is not first
+            session = await second.new_session(cwd="/")
+            assert await say(session, "stream 2") == ("end_turn", ["1", "2"])
+            await until(reactor, lambda: len(remote.resource.connections) == 1)
+        finally:
+            await service.stopService()

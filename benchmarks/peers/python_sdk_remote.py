@@ -5,6 +5,7 @@ An agent on the official Python SDK that does what the agent of C{benchmarks/rem
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -44,6 +45,8 @@ async def main() -> None:
     """
     Serve until killed.
     """
+    gc.collect()
+    gc.freeze()  # as the other server does
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
     print(json.dumps({"port": listening.getsockname()[1], "pid": os.getpid()}), flush=True)
     config = Config(create_asgi_app(lambda _conn: StreamingAgent()), log_level="error")
