@@ -195,6 +195,7 @@ async def test_clients_that_are_killed(way: str, reactor: Any, tmp_path: Path) -
     secure = scheme in ("https", "wss")
     limits = Limits(absence_timeout=1.0, exit_grace=1.0)
     async with serving(reactor, tls=tmp_path if secure else None, limits=limits) as remote:
+        await deferLater(reactor, 0)  # the test has a timeout from its first wait on
         before = open_files()
         timers = active(reactor)
         program = Killed()
