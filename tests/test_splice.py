@@ -128,6 +128,31 @@ def test_an_envelope_gives_back_what_was_put_in(method: str, params: Any) -> Non
         assert split_envelope(with_meta) == (method, inside)
 
 
+@given(
+    line=lines(),
+    method=texts,
+    params=st.none() | st.dictionaries(texts, values, max_size=2),
+    number=st.none() | st.integers(),
+)
+def test_an_enveloped_message_is_cut_at_once_as_in_two_steps(
+    line: bytes, method: str, params: Any, number: Any
+) -> None:
+    """At once or in two steps, the content is the same; and at once is never more than in two steps."""
+    inside = b"" if params is None else json.dumps(params, ensure_ascii=False).encode("utf-8", "replace")
+    outer = splice.notification_line("wrap", splice.envelope(method, inside))
+    if number is not None and -(2**63) <= number < 2**63:
+        outer = splice.request_line(number, "wrap", splice.envelope(method, inside))
+    for each in (line, outer, outer.replace(b'"wrap"', b'"other"'), outer.replace(b"2.0", b"2.1")):
+        at_once = splice.split_enveloped(each, ("wrap",))
+        parts = splice.split(each)
+        if at_once is not None:
+            assert parts is not None
+            assert (at_once[0], at_once[1]) == (parts[0] == REQUEST, parts[1])
+            assert parts[2] == "wrap"
+            assert splice.split_envelope(parts[3]) == at_once[2:]
+    assert splice.split_enveloped(outer, ("wrap",)) is not None
+
+
 @pytest.mark.parametrize("way", ENVELOPES)
 @pytest.mark.parametrize("params", [b"[]", b"{}", b'{"method":1}', b'{"method":"m","params":3}', b'{"params":{}}'])
 def test_what_is_no_envelope(way: str, params: bytes) -> None:

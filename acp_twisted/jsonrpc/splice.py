@@ -14,7 +14,7 @@ cuts are looked for after that.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -36,6 +36,11 @@ Parts: TypeAlias = "tuple[int, Id, str, bytes]"
 The kind of a message (L{REQUEST}, L{NOTIFICATION}, L{RESULT} or L{ERROR}), its id, its method, and the JSON text of its
 params, result or error.  What a kind has not is L{None} or empty; params that are null or left out are empty too.  The
 text is on one line.
+"""
+
+Enveloped: TypeAlias = "tuple[bool, Id, str, bytes]"
+"""
+Whether a message in an envelope is a request, the envelope's id, and the method and the params inside.
 """
 
 _INT64_MIN: Final = -(2**63)
@@ -135,9 +140,13 @@ def _cut(message: bytes, name: str) -> bytes:
     return message[start:end].replace(b"\n", b" ")
 
 
-def _by_msgspec() -> tuple[Callable[[bytes], Parts | None], Callable[[bytes], tuple[str, bytes] | None]]:
+def _not_at_once(message: bytes, methods: Collection[str]) -> Enveloped | None:
+    return None
+
+
+def _readers() -> list[Callable[[bytes], Any]]:
     """
-    The same by msgspec: it reads the envelope, and checks and skips the rest.
+    What reads a message, an envelope, and a message whose params are one.
     """
     raw, nothing, unset = msgspec.Raw, msgspec.Raw(), msgspec.UNSET
     an_id: Any = int | str | msgspec.UnsetType | None
@@ -153,23 +162,40 @@ def _by_msgspec() -> tuple[Callable[[bytes], Parts | None], Callable[[bytes], tu
         ],
     )
     envelope_type = msgspec.defstruct("Envelope", [("method", str), ("params", raw, nothing)])
+    enveloped_type = msgspec.defstruct(
+        "Enveloped", [("jsonrpc", str), ("method", str), ("params", envelope_type), ("id", an_id, unset)]
+    )
+    return [msgspec.json.Decoder(each).decode for each in (message_type, envelope_type, enveloped_type)]
+
+
+def _by_msgspec() -> tuple[
+    Callable[[bytes], Parts | None],
+    Callable[[bytes], tuple[str, bytes] | None],
+    Callable[[bytes, Collection[str]], Enveloped | None],
+]:
+    """
+    The same by msgspec: it reads the envelope, and checks and skips the rest.
+    """
+    read_message, read_envelope, read_enveloped = _readers()
+    unset = msgspec.UNSET
     failures = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-    read_message = msgspec.json.Decoder(message_type).decode
-    read_envelope = msgspec.json.Decoder(envelope_type).decode
     half_a_pair = _SURROGATE.search
+
+    def is_odd(message: bytes) -> object:
+        """Whether there may be what msgspec skips and the parser refuses, or a line end."""
+        return (
+            _LINE_END in message
+            or (_BACKSLASH in message and half_a_pair(message))
+            or (len(message) > _DEEP and message.count(b"[") + message.count(b"{") > MAX_DEPTH)
+        )
 
     def quickly(message: bytes) -> Parts | None:
         try:
-            found: Any = read_message(message)
-            # What msgspec skips and the parser refuses: half of a surrogate pair, too many levels, and bad UTF-8.
-            if (
-                _LINE_END in message
-                or (_BACKSLASH in message and half_a_pair(message))
-                or (len(message) > _DEEP and message.count(b"[") + message.count(b"{") > MAX_DEPTH)
-            ):
+            found = read_message(message)
+            if is_odd(message):
                 return _thoroughly(message)
             if not message.isascii():
-                message.decode()
+                message.decode()  # msgspec does not look at the UTF-8 of what it skips
         except failures:
             return _thoroughly(message)
         method = found.method
@@ -190,7 +216,7 @@ def _by_msgspec() -> tuple[Callable[[bytes], Parts | None], Callable[[bytes], tu
 
     def envelope_quickly(params: bytes) -> tuple[str, bytes] | None:
         try:
-            found: Any = read_envelope(params)
+            found = read_envelope(params)
         except failures:
             return _envelope_thoroughly(params)
         body = bytes(found.params)
@@ -198,7 +224,29 @@ def _by_msgspec() -> tuple[Callable[[bytes], Parts | None], Callable[[bytes], tu
             body = b""
         return (found.method, body) if not body or body[0] in _OPENING else None
 
-    return quickly, envelope_quickly
+    def enveloped_quickly(message: bytes, methods: Collection[str]) -> Enveloped | None:
+        try:
+            found = read_enveloped(message)
+            if is_odd(message):
+                return None
+            if not message.isascii():
+                message.decode()
+        except failures:
+            return None
+        number = found.id
+        if found.method not in methods or found.jsonrpc != "2.0":
+            return None
+        if type(number) is int and not _INT64_MIN <= number <= _INT64_MAX:
+            return None
+        inner = found.params
+        body = bytes(inner.params)
+        if body == _NULL:
+            body = b""
+        if body and body[0] not in _OPENING:
+            return None
+        return (False, None, inner.method, body) if number is unset else (True, number, inner.method, body)
+
+    return quickly, envelope_quickly, enveloped_quickly
 
 
 split: Callable[[bytes], Parts | None]
@@ -213,7 +261,15 @@ Take the params of an envelope apart, an object with the method of the message i
 that L{split} gave.  The method, and the params as text, empty where there are none; L{None} when it is no envelope.
 """
 
-split, split_envelope = (_thoroughly, _envelope_thoroughly) if msgspec is None else _by_msgspec()
+split_enveloped: Callable[[bytes, Collection[str]], Enveloped | None]
+"""
+Take a line apart whose params are an envelope, at once, where the line's own method is one of those.  L{None} only says
+that it has to be done in two steps.
+"""
+
+split, split_envelope, split_enveloped = (
+    (_thoroughly, _envelope_thoroughly, _not_at_once) if msgspec is None else _by_msgspec()
+)
 
 
 # Putting together

@@ -10,7 +10,7 @@ notification is at work, which has to wait its turn then.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -54,6 +54,7 @@ from acp_twisted.jsonrpc.splice import (
     result_line,
     split,
     split_envelope,
+    split_enveloped,
 )
 from acp_twisted.limits import Limits
 from acp_twisted.proxy.passage import Passage, PassingRequest, Way, error_text
@@ -63,6 +64,8 @@ from acp_twisted.proxy.spelling import INITIALIZE, OLDER, PRESENT, RESERVED, SUC
 _log = Logger()
 
 _CANCEL = ACP.method
+_MAY_BE_WRAPPED: Final = b"roxy/successor"
+_BEGINNING: Final = 80
 _OTHER = {each.initialize: each for each in (PRESENT, OLDER)}
 
 
@@ -151,6 +154,15 @@ class Port(PressedPeer):
         """
         See L{IMessageReceiver<acp_twisted.interfaces.IMessageReceiver>}.  No exception leaves it (rule 7).
         """
+        if _MAY_BE_WRAPPED in message[:_BEGINNING]:
+            wrapped = split_enveloped(message, SUCCESSOR)
+            if wrapped is not None:
+                is_request, request_id, method, body = wrapped
+                if is_request:
+                    self._ask(request_id, method, body, len(message), True)
+                else:
+                    self._note(method, body, len(message), True)
+                return
         parts = split(message)
         if parts is None:
             self._no_message(message)
@@ -171,9 +183,9 @@ class Port(PressedPeer):
         if parts is not None and parts[0] in (RESULT, ERROR):
             self._answer(parts[0], parts[1], parts[3], message)
 
-    def _note(self, method: str, body: bytes, size: int) -> None:
-        wrapped = method in SUCCESSOR
-        if wrapped:
+    def _note(self, method: str, body: bytes, size: int, wrapped: bool = False) -> None:
+        if not wrapped and method in SUCCESSOR:
+            wrapped = True
             inner = split_envelope(body)
             if inner is None:
                 _log.warn("a malformed {method} was dropped", method=method)
@@ -215,20 +227,21 @@ class Port(PressedPeer):
             with _log.failuresHandled("a handler of cancellations failed"):
                 found.notification(Way(self), _CANCEL, body)
 
-    def _ask(self, request_id: Id, method: str, body: bytes, size: int) -> None:
+    def _ask(self, request_id: Id, method: str, body: bytes, size: int, wrapped: bool = False) -> None:
         key = id_key(request_id)
-        wrapped = method in SUCCESSOR
         refusal = self._refusal(Request(request_id, method), key)
-        if wrapped and refusal is None:
+        if not wrapped and method in SUCCESSOR:
+            wrapped = True
             inner = split_envelope(body)
             if inner is None:
-                refusal = InvalidParams(data={"reason": "no envelope: a method, and params that are its own"})
+                bad = InvalidParams(data={"reason": "no envelope: a method, and params that are its own"})
+                refusal = refusal or bad
             else:
                 method, body = inner
-        elif self.leads and method in INITIALIZE:
+        elif self.leads and not wrapped and method in INITIALIZE:
             self.spelling = self.spelling if method == self.spelling.initialize else _OTHER[method]
             method = "initialize"
-        elif self.leads and method == "initialize":
+        elif self.leads and not wrapped and method == "initialize":
             refusal = InvalidRequest("This is a proxy, which needs a successor", {"method": method})
         way = self.onward.get(wrapped)
         if refusal is None and (way is None or method in RESERVED):
