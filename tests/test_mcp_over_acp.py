@@ -45,9 +45,10 @@ class Chain:
     @ivar noticed: what the tools noticed.
     """
 
-    def __init__(self, form: Any = "stateless", *, max_active: int = 64) -> None:
+    def __init__(self, form: Any = "stateless", *, max_active: int = 64, server: McpServer | None = None) -> None:
         self.clock = Clock()
         self.server, self.noticed = tools_server()
+        self.server = self.server if server is None else server
         self.provider = McpProvider([self.server], form=form, max_active=max_active)
         self.form = form
         client = self.provider.install(AcpClient.builder()).build()

@@ -279,7 +279,8 @@ class HttpTransport(ExchangeTransport):
                 exchange.stop()
         if self.session_id is None:
             return None
-        asked = self._agent.request(b"DELETE", self._url, self._headers({}, False), None)
+        last = self._headers({"connection": "close"}, False)  # and not back into the pool
+        asked = self._agent.request(b"DELETE", self._url, last, None)
         timer = self._clock.callLater(DELETE_SECONDS, asked.cancel)
         return asked.addCallbacks(self._discard, lambda _: None).addBoth(_stop_timer, timer)
 
