@@ -33,6 +33,7 @@ DURATION = 37.0041
 PROMPT_TIMEOUT = 29.0023
 DRAIN = 43.0047
 LIMITS = Limits(drain_timeout=DRAIN)
+BACKGROUND = "b"
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -45,6 +46,7 @@ class Line:
     """
     One request on the wire.
 
+    @ivar background: whether it is a question of background work.
     @ivar arrived: whether it reached the other side.
     @ivar answered: whether an answer reached who asked.
     @ivar answers: what was written for an answer.
@@ -55,6 +57,7 @@ class Line:
     method: str
     session: str | None
     number: int | None = None
+    background: bool = False
     arrived: bool = False
     answered: bool = False
     answers: list[dict[str, Any]] = field(factory=list)
@@ -115,7 +118,7 @@ class Talk:
 
     def __init__(self, *, grace: float = GRACE, duration: float = DURATION, spare: bool = True) -> None:
         self.clock = Clock()
-        self.duration = duration
+        self.spare = spare
         self.prompts: list[Sent] = []
         self.lines: dict[Who, dict[int, Line]] = {"client": {}, "agent": {}}
         self.work: dict[str, Sent | None] = dict.fromkeys(SESSIONS)
@@ -214,6 +217,23 @@ class Talk:
         self.ask(sent, blocks=False).addErrback(_nothing)
         self.after()
 
+    def background(self, session: str, work: bool) -> None:
+        """The agent reports what goes on in the background of a session, whatever its foreground is at."""
+        held = self.served.connection.session(session)
+        if held is not None:
+            held.report_background([v2.BackgroundToolCall(tool_call_id=BACKGROUND)] if work else [])
+            self.after()
+
+    def ask_from_background(self, session: str) -> None:
+        """Work in the background asks the user."""
+        if self.served.connection.session(session) is None or not self.served.is_open:
+            return
+        subject = v2.ToolCallPermissionSubject(tool_call=v2.ToolCallUpdate(tool_call_id=BACKGROUND))
+        option = v2.PermissionOption(option_id="y", name="Yes", kind="allow_once")
+        request = v2.RequestPermissionRequest(session_id=session, title="May I?", subject=subject, options=[option])
+        self.served.connection.call(request).addErrback(_nothing)
+        self.after()
+
     def update(self, sent: Sent) -> None:
         """The handler of C{sent} says something; it may be too late."""
         self.sent_updates += 1
@@ -304,6 +324,14 @@ class Talk:
             number = _number(update)
             if number is not None:
                 sent.read.append(number)
+
+    def wait_for_idle(self, session: str) -> None:
+        """Somebody waits for the end of work, whoever's it is."""
+
+        def ended(report: v2.IdleStateUpdate) -> None:
+            assert report.stop_reason is not None, "a repetition counted as an end"
+
+        self.sessions[session].when_idle().addCallback(ended).addErrback(_nothing)
 
     def cancel_session(self, session: str) -> None:
         """The client sends session/cancel."""
@@ -405,6 +433,7 @@ class Talk:
         elif "id" in message:
             assert message["id"] not in self.lines[who], "X13: an id was used twice"
             line = Line(message["id"], method, params.get("sessionId"))
+            line.background = "subject" in params
             self.lines[who][line.id] = line
             if method == "session/close":
                 self._blame(params["sessionId"])
@@ -421,10 +450,15 @@ class Talk:
         elif method == "session/cancel":
             self._blame(params["sessionId"])
             # What is open at the client must be answered before it does anything else.
+            held = self.sessions[params["sessionId"]]
+            spared = self.spare and bool(held.foreground.background)
             self.due |= {
                 each.id
                 for each in self.lines["agent"].values()
-                if each.session == params["sessionId"] and each.arrived and not each.answers
+                if each.session == held.session_id
+                and each.arrived
+                and not each.answers
+                and not (spared and each.background)
             }
         elif method == "session/update":
             self._update_written(params["sessionId"], params["update"])
@@ -473,8 +507,13 @@ class Talk:
             self.written[session].append(serial)
 
     def _state_written(self, session: str, update: dict[str, Any], current: Sent | None) -> None:
-        if current is None:
-            raise AssertionError("a report while nothing is at work (V2D6)")
+        if current is None or (update["state"] == "idle" and "stopReason" not in update):
+            # Only a repetition may come then, because of what goes on in the background.
+            assert current is None or not current.running, "idle in the midst of work"
+            assert update["state"] == "idle", "nothing is at work"
+            assert "stopReason" not in update, "a report of work that there was not (V2D6)"
+            assert "background" in update
+            return
         if update["state"] in ("running", "requires_action"):
             current.running = True
             return

@@ -118,6 +118,11 @@ class Conversation(RuleBasedStateMachine):
             self.talk.prompt(session, mode, signal, timeout, read=mode in ("waits", "permission"))
 
     @rule(session=sessions)
+    def wait_for_idle(self, session: str) -> None:
+        """Somebody waits for the end of a session's work."""
+        self.talk.wait_for_idle(session)
+
+    @rule(session=sessions)
     def cancel_session(self, session: str) -> None:
         """session/cancel, whatever the session is at."""
         self.talk.cancel_session(session)
@@ -169,6 +174,16 @@ class Conversation(RuleBasedStateMachine):
         """A handler asks the user for something beside."""
         prompts = self.running()
         self.talk.ask_beside(prompts[position % len(prompts)])
+
+    @rule(session=sessions, work=st.booleans())
+    def background(self, session: str, work: bool) -> None:
+        """The agent repeats the state of a session, with what goes on in its background."""
+        self.talk.background(session, work)
+
+    @rule(session=sessions)
+    def ask_from_background(self, session: str) -> None:
+        """Work in the background asks the user for something."""
+        self.talk.ask_from_background(session)
 
     # ---- whatever takes its time, the wire and the clock
 
