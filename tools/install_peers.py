@@ -48,7 +48,7 @@ class Environment:
     One folder of peers whose pins agree with each other.
 
     @ivar kind: C{venv}, C{npm}, C{sdist}; C{cargo} or C{maven}: a program of ours that is built with its pins;
-        C{apt}: packages of Debian, the newest that the system has.
+        C{cargo-examples}: examples of a crate; C{apt}: packages of Debian, the newest that the system has.
     @ivar pins: what is asked of the registry; what these need in turn is fixed by the lock in C{tools/peers}.
     @ivar programs: name of a program to its command line; C{{here}} is this environment's folder, C{{node}} Node.js and
         C{{python-sdk}} the folder of another environment.
@@ -174,6 +174,15 @@ ENVIRONMENTS = (
         ("agent-client-protocol@5.2.0", "agent-client-protocol-conductor@5.0.0"),
         {"rust-chain": ("{here}/bin/rust-chain",)},
         source="rust_chain",
+    ),
+    Environment(
+        "rust-v2",
+        "cargo-examples",
+        ("agent-client-protocol@5.2.0",),
+        {
+            "rust-v2-agent": ("{here}/bin/simple_agent_v2",),
+            "rust-v2-client": ("{here}/bin/v2_one_shot_client",),
+        },
     ),
     Environment(
         "java",
@@ -420,6 +429,19 @@ def install_cargo(environment: Environment, here: Path, peers: Path, locked: boo
     shutil.rmtree(here / "target")
 
 
+def install_cargo_examples(environment: Environment, here: Path, peers: Path, locked: bool) -> None:
+    """
+    The examples of a crate, with version 2 of the protocol.  Its own lock names versions that are withdrawn, so what it
+    needs in turn is what cargo finds.
+    """
+    cargo = find_tool("cargo", "cargo", (1, 88), "install Rust with https://rustup.rs and run this again")
+    examples = [part for command in environment.programs.values() for part in ("--example", Path(command[-1]).name)]
+    features = ("--features", "process,stdio,unstable_protocol_v2")
+    where = ("--root", here, "--target-dir", here / "target")
+    run([cargo, "install", "--quiet", "--debug", *environment.pins, *examples, *features, *where])
+    shutil.rmtree(here / "target")
+
+
 def install_maven(environment: Environment, here: Path, peers: Path, locked: bool) -> None:
     """A Java program of ours and the jars that it needs, side by side."""
     find_tool("java", "default-jdk-headless", (17, 0), "install a JDK and run this again")
@@ -452,6 +474,7 @@ INSTALLERS: dict[str, Callable[[Environment, Path, Path, bool], None]] = {
     "npm": install_npm,
     "sdist": install_sdist,
     "cargo": install_cargo,
+    "cargo-examples": install_cargo_examples,
     "maven": install_maven,
     "apt": install_apt,
 }
