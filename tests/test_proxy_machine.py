@@ -77,15 +77,12 @@ class ChainMachine(RuleBasedStateMachine):
         linked.client_request_handler("_x/up", self._forwarding).agent_request_handler("_x/down", lambda _: PASS)
         conductor = Conductor.builder().proxy(slow.build()).proxy(linked.build()).agent(_Fixed(self.agent.peer)).build()
         self.chain = conductor.chain(self.clock)
+        self.chain.join = lambda one, other, limits, clock: self.links.append(MemoryLink(one, other, clock, limits))
         self.links.append(MemoryLink(self.client.peer, self.chain.client, self.clock))
         self.client.initialize()
         assert self.chain._state == "running"
-        for port in self.chain.ports:
-            transport: Any = port._transport
-            self.links.append(transport._link)
         for link in self.links:
             link.auto = False
-            link.record = True
 
     def pump(self) -> None:
         """Deliver until nothing moves."""

@@ -4,7 +4,7 @@ One running chain: a client, the components of a conductor, and the links betwee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -14,15 +14,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpConnectionError, AcpError, InternalError, InvalidRequest
-from acp_twisted.interfaces import IMessageReceiverFactory
+from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.jsonrpc.calls import Waiters
 from acp_twisted.limits import Limits
+from acp_twisted.proxy.inside import join
 from acp_twisted.proxy.passage import PassingRequest, Way
 from acp_twisted.proxy.port import Port
 from acp_twisted.proxy.pressure import PressedPeer
 from acp_twisted.proxy.spelling import Spelling
 from acp_twisted.transports.command import AgentCommand
-from acp_twisted.transports.memory import MemoryLink
 
 _log = Logger()
 
@@ -52,6 +52,7 @@ class Chain:
 
     @ivar client: the link to the client, or to the conductor above.
     @ivar ports: the links to the components.
+    @ivar join: connects two receivers of this process.
     @ivar failure: why the chain ended, where that was a component's doing.
     """
 
@@ -66,6 +67,7 @@ class Chain:
         self.name = name
         self.components = tuple(components)
         self.failure: AcpError | None = None
+        self.join: Callable[[IMessageReceiver, IMessageReceiver, Limits, IReactorTime], object] = join
         self._clock = clock
         self._limits = limits
         self._nested = components[-1].proxy
@@ -218,7 +220,7 @@ class Chain:
             from acp_twisted.transports.process import spawn  # noqa: PLC0415 - for components that are programs
 
             return spawn(self._clock, what, port, self._limits)
-        MemoryLink(port, what.build_receiver(self._clock), self._clock, self._limits, record=False)
+        self.join(port, what.build_receiver(self._clock), self._limits, self._clock)
         return None
 
     def _started(self, _: object) -> None:
