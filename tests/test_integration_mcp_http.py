@@ -24,7 +24,7 @@ from twisted.web.http_headers import Headers
 from acp_twisted.errors import AcpError, MethodNotFound, RequestCancelled
 from acp_twisted.mcp.bridge import McpBridge, offered_to
 from acp_twisted.mcp.client import McpClient, McpOptions
-from acp_twisted.mcp.connect import connect
+from acp_twisted.mcp.connecting import connect
 from acp_twisted.mcp.provider import McpProvider
 from acp_twisted.mcp.resource import HttpBounds
 from acp_twisted.mcp.types import Progress

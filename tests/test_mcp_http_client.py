@@ -23,7 +23,7 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError, AcpError, InvalidResponse, RequestCancelled, RequestTimedOut
 from acp_twisted.limits import Limits
 from acp_twisted.mcp.client import McpClient, McpOptions
-from acp_twisted.mcp.connect import connect
+from acp_twisted.mcp.connecting import connect
 from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.headers import unwrapped, wrapped
 from acp_twisted.mcp.http import MAX_RESUMES, McpHttpError

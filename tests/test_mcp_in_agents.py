@@ -16,7 +16,7 @@ from wire import failure, no_result, success
 from acp_twisted import AcpAgent, AcpClient, PromptContext
 from acp_twisted.errors import RequestCancelled
 from acp_twisted.mcp.client import McpClient
-from acp_twisted.mcp.connect import accept_over_acp, connect
+from acp_twisted.mcp.connecting import accept_over_acp, connect
 from acp_twisted.mcp.provider import McpProvider
 from acp_twisted.mcp.routes import routes_of
 from acp_twisted.mcp.server import McpRequest, McpServer

@@ -24,7 +24,7 @@ from acp_twisted.errors import (
     RequestTimedOut,
 )
 from acp_twisted.mcp.client import McpClient, McpOptions
-from acp_twisted.mcp.connect import accept_over_acp, connect
+from acp_twisted.mcp.connecting import accept_over_acp, connect
 from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider
 from acp_twisted.mcp.server import McpServer
 from acp_twisted.mcp.types import Progress

@@ -25,8 +25,8 @@ from acp_twisted.mcp.resource import HttpBounds, McpResource
 from acp_twisted.mcp.routes import AcpLink
 from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
+from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.security import BearerTokens
-from acp_twisted.transports.http.sse import abort_exchange
 
 _log = Logger()
 
@@ -38,6 +38,9 @@ class _Root(Resource):
     """
     Has nothing of its own.
     """
+
+    def __init__(self) -> None:
+        Resource.__init__(self)
 
     def getChild(self, path: bytes, request: Any) -> Any:
         """
@@ -162,14 +165,14 @@ class McpBridge:
         """
         resource = self._resources.pop(entry.url, None)
         if resource is not None:
-            self._root.delEntity(entry.url.rpartition("/")[2].encode())
+            del self._root.children[entry.url.rpartition("/")[2].encode()]
             resource.close()
 
     def adapt(self, servers: Sequence[Any], link: AcpLink) -> list[Any]:
         """
         For an agent, or a proxy, with something behind it that takes only addresses: every C{acp} entry as an C{http}
         one that leads through C{link}, the others as they are.  The agent must L{accept<
-        acp_twisted.mcp.connect.accept_over_acp>} MCP over ACP.
+        acp_twisted.mcp.connecting.accept_over_acp>} MCP over ACP.
         """
         adapted: list[Any] = []
         for server in servers:

@@ -51,8 +51,9 @@ from acp_twisted.mcp.headers import (
 )
 from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, check_envelope, log_level_of
 from acp_twisted.mcp.versions import CANCELLED, HANDSHAKE, META_VERSION, STATELESS, meta_of
+from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.security import LOOPBACK, IAuthentication, OriginPolicy, host_is_allowed
-from acp_twisted.transports.http.sse import abort_exchange, frame_event
+from acp_twisted.transports.http.sse import frame_event
 
 _log = Logger()
 

@@ -19,7 +19,7 @@ from twisted.internet.task import deferLater
 
 from acp_twisted.errors import AcpError, InvalidParams, RequestCancelled, RequestTimedOut
 from acp_twisted.mcp.client import McpClient, McpOptions
-from acp_twisted.mcp.connect import connect
+from acp_twisted.mcp.connecting import connect
 from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import HANDSHAKE, STATELESS
