@@ -97,6 +97,14 @@ def test_the_client_drives_the_agent() -> None:
     assert printed == "Hello from a client in fifteen lines end_turn\n"
 
 
+def test_an_agent_of_both_versions() -> None:
+    """One handler answers a client of either version, and asks before it shouts."""
+    client, agent = Path(sys.executable).with_name("acp-twisted"), (sys.executable, "both_versions_agent.py")
+    for versions in ("1", "2", "2,1"):
+        options = ("--protocol", versions, "--permit", "allow")
+        assert run(client, "prompt", "SHOUT hello", *options, "--", *agent) == "HELLO \n"
+
+
 def test_the_main_job() -> None:
     """twistd serves, the client streams an answer, and the second prompt is cancelled."""
     printed = run(sys.executable, EXAMPLES / "main_job.py", cwd=ROOT).splitlines()
@@ -141,3 +149,14 @@ def test_the_embedded_agent_shares_the_applications_state() -> None:
         assert ask(agent, "I was here") == "Entry 1 is written.\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/", timeout=SECONDS) as page:
             assert page.read() == b"I was here\n"
+
+
+def test_the_proxy_counts_words() -> None:
+    """In a chain of programs and in the conductor's own process, in front of the echo agent."""
+    cli = Path(sys.executable).with_name("acp-twisted")
+    agent = f"{sys.executable} echo_agent.py"
+    for component in (f"{sys.executable} proxy.py", "proxy:proxy"):
+        chain = [cli, "conductor", "--", component, agent]
+        assert run(cli, "prompt", "one two three", "--", *chain).split("\n")[0].split() == [
+            *("one", "two", "three", "[3", "words]")
+        ]

@@ -210,13 +210,15 @@ class PromptContext(FirstContext):
     ) -> Deferred[CommandResult]:
         """
         Run a command here, show it to the client as a terminal, and wait for its end, which has no timeout.  The client
-        may stop it, and so does the cancellation of the work.
+        may stop it.  When the work is cancelled it is killed, and this fails with
+        L{RequestCancelled<acp_twisted.errors.RequestCancelled>} (V2N2).
 
         @param env: what is added to this program's own environment.
         @param cwd: absolute; the session's if it is L{None}.
         @param output_byte_limit: how much of its output the result has; the client is shown all of it.
         """
-        return self.helping(run_command(self, command, args, env or {}, cwd, output_byte_limit))
+        running = self.helping(run_command(self, command, args, env or {}, cwd, output_byte_limit))
+        return self.token.run_until_cancelled(running)
 
     # ---- requests to the client
 

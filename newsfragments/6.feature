@@ -1,0 +1,1 @@
+An agent speaks protocol version 2, version 1 or both, with one handler set: ``acp_twisted.AcpAgent.builder().protocol_versions(1, 2)``. Prompts are answered when they are inserted, held ones in their order, and ``running``, ``requires_action`` and ``idle`` are reported for handlers that just return.
