@@ -84,7 +84,12 @@ def test_a_pause_holds_and_presses() -> None:
     assert numbers(other) == []
     assert one.notes == ["paused"]
     assert one.transport.unsent > 100
-    other.on_message = lambda: len(other.received) == 2 and other.transport and other.transport.pauseProducing()
+
+    def tire() -> None:
+        if len(other.received) == 2 and other.transport is not None:
+            other.transport.pauseProducing()
+
+    other.on_message = tire
     other.transport.resumeProducing()
     assert numbers(other) == [0, 1]
     other.transport.resumeProducing()
