@@ -50,12 +50,13 @@ class Limits:
     @ivar max_kept_events: messages that wait on one event stream, above which the session's handlers are asked to wait.
     @ivar max_provisional_streams: event streams of one HTTP connection for sessions that it does not know (yet); one
         more is answered with status 429.
+    @ivar max_streams: streams that one connection of HTTP/2 may have open at once.
     @ivar initialize_timeout: how long a client has for its first message on a WebSocket (then code 1008), and an agent
         for its answer to C{initialize} over HTTP (then status 500).
     @ivar idle_timeout: how long a connection to a server may carry no message, and no request be in work, before it is
         ended (code 1001).
-    @ivar absence_timeout: how long an HTTP connection may have no open event stream, and nothing be posted to it, before
-        it is ended.
+    @ivar absence_timeout: how long an HTTP connection may have no open event stream, and nothing be posted to it,
+        before it is ended.
     @ivar max_connections: connections of one server; one more is answered with status 503.
     @ivar max_connections_per_address: the same from one address, or from one /64 of IPv6; one more is answered with
         status 429.
@@ -87,6 +88,7 @@ class Limits:
     max_kept_bytes: int = field(default=64 * MiB, validator=_positive)
     max_kept_events: int = field(default=1024, validator=_positive)
     max_provisional_streams: int = field(default=64, validator=_positive)
+    max_streams: int = field(default=1024, validator=validators.ge(100))
     initialize_timeout: float = field(default=30.0, validator=_positive)
     idle_timeout: float = field(default=1800.0, validator=_positive)
     absence_timeout: float = field(default=60.0, validator=_positive)

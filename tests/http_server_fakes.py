@@ -108,13 +108,21 @@ def read_answers(data: bytes) -> Iterator[Answer]:
 
 class _Socket(SocketTransport):
     """
-    A TCP connection whose every way to write is one write.
+    A TCP connection whose every way to write is one write, and that takes being let go as calmly as a real one.
     """
 
     producer: Any = None
 
     def writeSequence(self, data: Any) -> None:
         self.write(b"".join(data))
+
+    def resumeProducing(self) -> None:
+        if not self.disconnecting:
+            super().resumeProducing()
+
+    def pauseProducing(self) -> None:
+        if not self.disconnecting:
+            super().pauseProducing()
 
 
 class Wire:
@@ -129,8 +137,9 @@ class Wire:
         self.protocol.makeConnection(self.socket)
 
     def raw(self, data: bytes) -> None:
-        """Bytes arrive."""
-        self.protocol.dataReceived(data)
+        """Bytes arrive, unless the server has hung up: Twisted reads no more then."""
+        if not (self.socket.disconnecting or self.socket.aborted):
+            self.protocol.dataReceived(data)
 
     def request(self, method: str, path: str = "/acp", headers: Any = None, body: str | bytes | None = None) -> None:
         """Send a request, with C{Content-Length} where there is a body."""

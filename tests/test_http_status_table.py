@@ -245,6 +245,20 @@ def test_a_body_that_is_too_large_by_its_own_account() -> None:
     assert wire.socket.aborted
 
 
+def test_a_body_that_is_too_large_and_waits_to_be_asked_for() -> None:
+    """With Expect: 100-continue the body is refused, and not asked for after that."""
+    server = Server(Limits(max_request_bytes=100))
+    for size, status in ((101, "413"), (100, "100")):
+        wire = server.connect()
+        wire.raw(
+            b"POST /acp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
+            b"Content-Length: %d\r\n\r\n" % size
+        )
+        assert wire.socket.value().split()[1] == status.encode()
+        assert wire.socket.value().count(b"HTTP/1.1") == 1
+        wire.lose()
+
+
 def test_a_body_that_turns_out_too_large() -> None:
     """413 for a chunked body beyond the limit, of which no more is kept than that; one without end is cut."""
     server = Server(Limits(max_request_bytes=100))

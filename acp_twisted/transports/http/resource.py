@@ -4,7 +4,6 @@ An agent in a twisted.web site: Streamable HTTP and WebSocket on one path (proto
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Collection, Iterable
 from typing import Any, Final, cast
 
@@ -18,6 +17,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.jsonrpc.routing import Envelope, read_envelope
+from acp_twisted.transports.http.below import allow_streams, notice_dead_peer
 from acp_twisted.transports.http.connection import HttpConnection, Post, refuse, respond
 from acp_twisted.transports.http.rules import (
     CONNECTION_ID,
@@ -242,6 +242,7 @@ class AcpResource(Resource):
         ids = read_ids(request, self._limits.max_id_length)
         connection = self._connection(ids, identity)
         notice_dead_peer(request, max(self._limits.stall_timeout, self._limits.pong_timeout))
+        allow_streams(request, self._limits.max_streams)
         connection.open_stream(request, ids.session)
 
     def _delete(self, request: Any, identity: object) -> None:
@@ -276,22 +277,3 @@ class AcpResource(Resource):
         )
         self.connections.add(connection)
         connection.take_over(request, answer)
-
-
-def notice_dead_peer(request: Any, seconds: float) -> None:
-    """
-    Have the system drop a TCP connection that acknowledges nothing for so long: an event stream has no other way to
-    learn that its reader's machine is gone, for there is nothing that the reader would have to answer.
-    """
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    channel = request.channel
-    layer = getattr(channel, "_conn", channel).transport  # a stream of HTTP/2 has its connection there
-    while layer is not None and not hasattr(layer, "socket"):
-        layer = getattr(layer, "transport", None)  # TLS has what it runs on there
-    handle = getattr(layer, "socket", None)
-    if option is None or handle is None or handle.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    try:
-        handle.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))
-    except OSError as error:
-        _log.debug("TCP_USER_TIMEOUT can't be set: {error}", error=error.strerror)

@@ -19,8 +19,8 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 from zope.interface import implementer
 
+from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.resource import AcpResource
-from acp_twisted.transports.http.sse import abort_exchange
 
 _log = Logger()
 
@@ -91,6 +91,7 @@ class BoundedRequest(Request):
         Answer before the body comes, and end the connection: what would follow the headers is no request.
         """
         transport = channel.transport
+        self.requestHeaders.removeHeader(b"expect")  # what would be answered is not wanted any more
         transport.write(_TOO_LARGE)
         channel.dataReceived = channel.rawDataReceived = channel.lineReceived = _throw_away
         channel.setRawMode()

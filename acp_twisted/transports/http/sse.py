@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.limits import KiB, Limits
+from acp_twisted.transports.http.below import abort_exchange
 
 SLICE: Final = 128 * KiB
 """How much of a large event is written at a time: each slice that is taken is a sign of life of a slow reader."""
@@ -350,16 +351,3 @@ class Reader:
     def _gone(self, _: Failure | None) -> None:
         self._over = True
         self._stream.reader_gone(self)
-
-
-def abort_exchange(request: Any) -> None:
-    """
-    Cut a request off: its stream of HTTP/2, or the whole connection of HTTP/1.1.
-    """
-    channel = getattr(request, "channel", None)
-    if channel is None:
-        return  # it is gone already
-    if hasattr(channel, "abortConnection"):
-        channel.abortConnection()
-    else:
-        channel.transport.abortConnection()
