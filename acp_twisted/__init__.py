@@ -38,6 +38,7 @@ from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.limits import Limits
 from acp_twisted.transports.process import AgentCommand
+from acp_twisted.turn.result import TurnResult
 from acp_twisted.turn.timeouts import PromptTimeouts
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ __all__ = [
     "ResourceNotFound",
     "SessionBusy",
     "SyncPromptContext",
+    "TurnResult",
     "__version__",
     "current_token",
     "run_agent",

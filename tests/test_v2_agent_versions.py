@@ -4,6 +4,8 @@ Which version an agent speaks: agents of one version and of both, against every 
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -316,3 +318,19 @@ def test_what_the_agent_does_not_offer_is_no_method() -> None:
     half.initialize(2, info=INFO)
     half.send({"id": 1, "method": "session/delete", "params": {"sessionId": "s"}})
     assert half.take()[0]["error"]["code"] == -32601
+
+
+def test_an_agent_of_version_1_loads_nothing_of_version_2() -> None:
+    """
+    Who does not ask for version 2 does not pay for it: none of its modules is there, with a connection either.
+    """
+    script = (
+        "import sys\n"
+        "from twisted.internet.task import Clock\n"
+        "from acp_twisted import AcpAgent\n"
+        "AcpAgent.builder().prompt_handler(lambda request: None).build().connect(Clock())\n"
+        "rooms = ('v2', 'methods_v2', 'gates_v2', 'foreground', '_foreground_machine', 'negotiation')\n"
+        "print([name for name in sys.modules if name.startswith('acp_twisted') and set(name.split('.')) & set(rooms)])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
