@@ -34,6 +34,7 @@ def form(required: tuple[str, ...] = (), **fields: dict[str, Any]) -> v1.Elicita
         ({"type": "string", "format": "uri"}, "urn:x"),
         ({"type": "string", "format": "date"}, "2026-11-30"),
         ({"type": "string", "format": "date-time"}, "2026-11-30T11:00:00Z"),
+        ({"type": "string", "format": "date-time"}, "2026-11-30t11:00:00.1234567+01:00"),
         ({"type": "string", "format": "hologram"}, "x"),
         ({"type": "number", "minimum": 1, "maximum": 2}, 1.5),
         ({"type": "integer", "minimum": 1}, 1),

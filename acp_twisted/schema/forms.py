@@ -112,8 +112,9 @@ def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _date_time(text: str) -> bool:
-    # The Z, which the standard allows, is understood since Python 3.11.
-    moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", text))
+    # The Z, and any number of digits behind the point, are understood since Python 3.11.
+    plain = re.sub(r"\.\d+", "", re.sub("[zZ]$", "+00:00", text))
+    moment = datetime.fromisoformat(plain)
     return "t" in text.lower() and moment.tzinfo is not None
 
 

@@ -56,8 +56,10 @@ _LEAVES: dict[str, SearchStrategy[Any]] = {
     "map": META,
     "double": _NUMBERS,
     "request_id": st.none() | TEXTS | _INTEGERS,
+    "strict_id": TEXTS | _INTEGERS,
     "content_value": TEXTS | st.booleans() | _INTEGERS | _NUMBERS | st.lists(TEXTS, max_size=SMALL),
     "config_value": TEXTS | st.booleans(),
+    "typed_value": JSON,
 }
 
 
@@ -147,9 +149,24 @@ def _union(version: str, name: str, union: Alternatives) -> SearchStrategy[Any]:
         return st.lists(variant(union.present), max_size=SMALL) | st.lists(variant(union.absent), max_size=SMALL)
     if isinstance(union, ByMember):
         return st.one_of([variant(each) for each in union.variants.values()])
-    choices = [variant(each) for each in dict.fromkeys([*union.variants.values(), *filter(None, [union.default])])]
+    choices = []
+    for tag, each in union.variants.items():
+        inner = module.UNIONS.get(each)
+        nested = isinstance(inner, Tagged) and each != name and union.fallback is None
+        choices.append(_nested(version, each, {union.tag: tag}) if nested else variant(each))
+    if union.default is not None:
+        choices.append(variant(union.default))
     choices.append(_unknown(union) if union.fallback is None else variant(union.fallback))
     return st.one_of(choices)
+
+
+def _nested(version: str, name: str, outer: dict[str, str]) -> SearchStrategy[Any]:
+    """A variant that is a union itself: one of it that is not known still has the tag of the outer one."""
+
+    def tagged(value: Any) -> Any:
+        return UnknownVariant(value.tag, {**value.raw, **outer}) if isinstance(value, UnknownVariant) else value
+
+    return st.deferred(lambda: _named(version, name)).map(tagged)
 
 
 def _other_than(known: Collection[str]) -> SearchStrategy[str]:
@@ -176,7 +193,12 @@ def _object(cls: Any) -> SearchStrategy[Any]:
         known = {each.wire for each in fields}
         names = TEXTS.filter(lambda name: name not in known)
         members["extra"] = st.none() | st.dictionaries(names, JSON, min_size=1, max_size=SMALL)
-    made = st.fixed_dictionaries(members).map(lambda values: cls(**values))
+    choices = [members]
+    if any(each.type == "typed_value" for each in fields):
+        typed: dict[str, SearchStrategy[Any]] = {"id": TEXTS, "boolean": st.booleans()}
+        choices = [{**members, "type": st.just(tag), "value": values} for tag, values in typed.items()]
+        choices.append({**members, "type": _other_than(typed)})
+    made = st.one_of([st.fixed_dictionaries(each) for each in choices]).map(lambda values: cls(**values))
     if cls.ONE_OF:
         made = made.filter(lambda value: any(getattr(value, each) not in (None, UNSET) for each in cls.ONE_OF))
     return made
