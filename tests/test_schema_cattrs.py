@@ -78,6 +78,21 @@ def test_a_hook_of_ones_own_is_used_within() -> None:
     assert structure(CHUNK, v1.SessionNotification) != read
 
 
+def test_a_class_that_is_a_union_too_is_written_whole() -> None:
+    """
+    What is declared as an elicitation may be of either mode, and loses nothing.
+    """
+
+    @define
+    class Asked:
+        request: v1.CreateElicitationRequest
+
+    url = v1.ElicitationUrlMode(message="m", url="u", elicitation_id="e", session_id="s")
+    written = get_converter().unstructure(Asked(request=url))
+    assert written == {"request": unstructure(url)}
+    assert get_converter().structure(written, Asked) == Asked(request=url)
+
+
 def test_errors_are_told_by_cattrs() -> None:
     """
     What does not fit is a SchemaError there too, within cattrs' own groups.

@@ -229,7 +229,9 @@ def _teach_version(converter: Converter, version: _Version) -> None:
 
     def class_writing(cls: type[Model]) -> Function:
         def hook(value: Any) -> Any:
-            return codec.class_writer(cls)(value)
+            # Where the class is a union too, the object may be of a subclass, which has more to write.
+            union = codec.version.find_union(cls.__name__)
+            return (codec.class_writer(cls) if union is None else codec.writer(cls.__name__))(value)
 
         return writing.setdefault(cls, hook)
 
