@@ -41,6 +41,7 @@ class Builder:
         self._gates_capabilities = True
         self._gates_paths = True
         self._instrument: IInstrument | None = None
+        self._extra: dict[str, object] = {}
 
     @property
     def takes_unstable(self) -> bool:
@@ -63,6 +64,25 @@ class Builder:
         """
         self._limits = limits
         return self
+
+    def extra_capabilities(self, capabilities: Mapping[str, object]) -> Self:
+        """
+        Say more in C{initialize} than the protocol knows of: members beside those of the capabilities.  Extensions
+        belong into their C{meta} instead (EXT-META-FOR-CUSTOM-CAPABILITIES); this is for parts of other versions.
+
+        @param capabilities: JSON, by name.
+        """
+        self._extra.update(capabilities)
+        return self
+
+    def method_handler(self, method: str, handler: Handler, params: type, *, answered: bool) -> Self:
+        """
+        Handle a method that the protocol does not have, and that is no extension either: for modules beside it.
+
+        @param params: the class that its params are read into.
+        @param answered: whether it is a request.
+        """
+        return self._on(method, typed(handler, params, "method_handler", answered=answered), "method_handler")
 
     def capability_gates(self, hold: bool = True) -> Self:
         """

@@ -25,7 +25,7 @@ from acp_twisted.errors import (
     InvalidResponse,
     MethodNotFound,
 )
-from acp_twisted.gates import Gates, advertises
+from acp_twisted.gates import Gates, advertises, advertises_json
 from acp_twisted.handlers import Bound, Handlers, outcome
 from acp_twisted.interfaces import IInstrument
 from acp_twisted.jsonrpc.calls import Call
@@ -90,6 +90,7 @@ class Connection:
         self.limits = limits
         self.peer = Peer(self, clock, limits, request_timeout=request_timeout, answers_noise=answers_noise)
         self.peer.instrument = instrument
+        self._peer_json: object = None
 
     def take_over(self, peer: Peer) -> None:
         """
@@ -127,7 +128,7 @@ class Connection:
 
         @param capability: its dotted name, as in C{"fs.readTextFile"}.
         """
-        return advertises(self.peer_capabilities, capability)
+        return advertises(self.peer_capabilities, capability) or advertises_json(self._peer_json, capability)
 
     def require(self, capability: str) -> None:
         """

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 
 from acp_twisted.errors import InvalidParams, InvalidResponse
 from acp_twisted.handlers import Bound, Handler, two_arguments
-from acp_twisted.schema.converter import describe_error, get_converter, structure
+from acp_twisted.schema.converter import describe_error, get_converter, structure, unstructure
 from acp_twisted.schema.values import Model, SchemaError
 
 _T = TypeVar("_T")
@@ -44,6 +44,8 @@ def write(value: object) -> object:
     """
     An object of an attrs class as JSON; anything else as it is.
     """
+    if isinstance(value, Model):
+        return unstructure(value)
     return get_converter().unstructure(value) if attrs.has(type(value)) else value
 
 

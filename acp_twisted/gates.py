@@ -47,6 +47,16 @@ def advertises(capabilities: object, capability: str) -> bool:
     return value is not None and value is not UNSET and value is not False
 
 
+def advertises_json(capabilities: object, capability: str) -> bool:
+    """
+    The same for capabilities as they came, which may have what the schema does not know.
+    """
+    value = capabilities
+    for name in capability.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value is not None and value is not False
+
+
 _attributes: Final[dict[tuple[type, str], str | None]] = {}
 
 

@@ -20,7 +20,7 @@ PROGRAMS = {"cli", "testing"}
 FOR_PROGRAMS = {"client/reactor_thread.py"}
 BLOCKING = {"testing/_directives.py"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2_unstable.py"}
+GENERATED = {"schema/v1.py", "schema/v1_unstable.py", "schema/v2.py", "schema/v2_unstable.py", "schema/nes.py"}
 
 BASE = {"limits", "errors", "interfaces"}
 JSONRPC = BASE | {"jsonrpc"}
@@ -34,6 +34,7 @@ HALVES = SCHEMA | {
     "gates_v2",
     "builder",
     "elicitations",
+    "extensions",
     "negotiation",
 }
 SERVICES = HALVES | {"agent", "client", "proxy", "mcp"}
@@ -62,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": HALVES | {"_version"},
     "proxy": HALVES | {"agent", "client"},
     "mcp": HALVES | {"agent", "client"},
+    "nes": SERVICES,
     "service": SERVICES,
     "tap": TOP,
     "cli": TOP,

@@ -395,7 +395,7 @@ def test_early_updates_are_in_the_picture() -> None:
 
 def test_what_we_set_ourselves_is_in_the_picture() -> None:
     """1.95: an answer has all settings; a mode is the one that we asked for once it is taken."""
-    half = ClientHalf(AcpClient.builder().track_sessions().build())
+    half = ClientHalf(AcpClient.builder().capability_gates(False).track_sessions().build())
     state = half.session.state
     assert state is not None
     half.session.set_mode("m")

@@ -4,10 +4,10 @@ An agent, and how it is built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, frozen
 from twisted.internet import task
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -59,6 +59,7 @@ class AcpAgent:
     @ivar request_timeout: seconds for each request that the agent sends.
     @ivar gates: what messages are held to.
     @ivar instrument: watches what passes, if anybody does.
+    @ivar extra_capabilities: what is said beside C{capabilities}, as JSON.
     @ivar unstable: whether what the protocol has not settled yet can be called.
     @ivar cascades: whether C{session/cancel} cancels what the turn has asked of the client.
     """
@@ -76,6 +77,7 @@ class AcpAgent:
     gates: Gates | None = None
     unstable: bool = False
     instrument: IInstrument | None = None
+    extra_capabilities: Mapping[str, object] = Factory(dict)
 
     @staticmethod
     def builder(*, unstable: bool = False) -> AcpAgentBuilder:
@@ -309,6 +311,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
             gates=self._gates(V1, V1_RULES),
             unstable=self._unstable,
             instrument=self._instrument,
+            extra_capabilities=dict(self._extra),
         )
 
     @property

@@ -276,12 +276,15 @@ class AgentConnection(Connection):
     def _initialize(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         params = decode(request.params, v1.InitializeRequest)
         self.client_capabilities = params.client_capabilities
+        self._peer_json = request.params.get("clientCapabilities") if isinstance(request.params, dict) else None
         self.client_info = params.client_info
         handler = self._handlers.get("initialize") or self._describe
         return _then(outcome(handler(params, self)), self._initialize_answered)
 
     def _initialize_answered(self, response: object) -> object:
-        encoded = self._encode(response, V1.require("initialize"))
+        encoded: Any = self._encode(response, V1.require("initialize"))
+        if self.agent.extra_capabilities:
+            encoded["agentCapabilities"] = {**encoded.get("agentCapabilities", {}), **self.agent.extra_capabilities}
         self._initialized = True
         return encoded
 

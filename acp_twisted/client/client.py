@@ -4,10 +4,10 @@ A client, and how it is built.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from attrs import frozen
+from attrs import Factory, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from zope.interface import implementer
@@ -61,6 +61,7 @@ class AcpClient:
     @ivar track_sessions: whether every session has its C{state} from its beginning.
     @ivar gates: what messages are held to.
     @ivar instrument: watches what passes, if anybody does.
+    @ivar extra_capabilities: what is said beside C{capabilities}, as JSON.
     @ivar unstable: whether what the protocol has not settled yet can be called.
     """
 
@@ -75,6 +76,7 @@ class AcpClient:
     gates: Gates | None = None
     unstable: bool = False
     instrument: IInstrument | None = None
+    extra_capabilities: Mapping[str, object] = Factory(dict)
 
     @staticmethod
     def builder(*, unstable: bool = False) -> AcpClientBuilder:
@@ -294,4 +296,5 @@ class AcpClientBuilder(UnstableClientBuilder):
             gates=self._gates(V1, V1_RULES),
             unstable=self._unstable,
             instrument=self._instrument,
+            extra_capabilities=dict(self._extra),
         )

@@ -15,13 +15,13 @@ from twisted.python.failure import Failure
 
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.session import ClientSession
+from acp_twisted.client.starting import not_started
 from acp_twisted.client.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
 from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
     AcpConnectionError,
     AcpVersionError,
-    AgentStartError,
     InternalError,
     InvalidParams,
     NotInitialized,
@@ -32,7 +32,8 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
-from acp_twisted.schema.converter import structure
+from acp_twisted.schema.converter import structure, unstructure
+from acp_twisted.schema.methods import Method
 from acp_twisted.schema.vocabulary import V1
 
 if TYPE_CHECKING:
@@ -98,7 +99,17 @@ class ClientConnection(Connection):
         )
         call = super().prepare(request)
         call.addCallbacks(self.agreed, not_started)
-        return self.publish(call, request, timeout=timeout)
+        if not self.client.extra_capabilities:
+            return self.publish(call, request, timeout=timeout)
+        params: Any = unstructure(request)
+        params["clientCapabilities"] = {**params["clientCapabilities"], **self.client.extra_capabilities}
+        call.nobody_listens()
+        return self.peer.publish(call, params, timeout=timeout)
+
+    def _result(self, result: object, method: Method) -> object:
+        if method.name == "initialize" and isinstance(result, dict):
+            self._peer_json = result.get("agentCapabilities")
+        return super()._result(result, method)
 
     def agreed(self, response: v1.InitializeResponse) -> v1.InitializeResponse:
         """
@@ -578,23 +589,3 @@ def _fitting(result: Any, form: object) -> Any:
             _log.error("the elicitation handler's answer does not fit the form: {problems}", problems=problems)
             raise InternalError("The answer does not fit the form", problems)
     return result
-
-
-def not_started(failure: Failure) -> Failure:
-    """
-    A program that ended before it answered C{initialize} did not start (B69).
-    """
-    lost = failure.value
-    if not isinstance(lost, AcpConnectionError) or isinstance(lost, AgentStartError):
-        return failure
-    if lost.exit_code is None and lost.signal is None:
-        return failure
-    return Failure(
-        AgentStartError(
-            f"{lost} before it answered initialize",
-            lost.reason,
-            exit_code=lost.exit_code,
-            signal=lost.signal,
-            stderr_tail=lost.stderr_tail,
-        )
-    )

@@ -76,7 +76,8 @@ class _Version:
 
 VERSION1 = _Version("v1")
 VERSION2 = _Version("v2")
-VERSIONS = (VERSION1, VERSION2)
+NES = _Version("nes")
+VERSIONS = (VERSION1, VERSION2, NES)
 _readers: dict[Any, Function] = {}
 _writers: dict[type, Function] = {UnknownVariant: lambda value: value.raw}
 

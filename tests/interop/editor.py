@@ -99,14 +99,22 @@ class Editor:
         self.connections: list[ClientConnection] = []
 
     def client(
-        self, *, request_timeout: float = 20.0, prompt_timeout: float = 0.0, limits: Limits | None = None
+        self,
+        *,
+        request_timeout: float = 20.0,
+        prompt_timeout: float = 0.0,
+        limits: Limits | None = None,
+        gates: bool = True,
     ) -> AcpClient:
         """
         The client.
+
+        @param gates: whether it asks only for what the agent advertised.
         """
         return (
             AcpClient.builder()
             .client_info("interop", "1")
+            .capability_gates(gates)
             .request_timeout(request_timeout)
             .prompt_timeout(prompt_timeout)
             .limits(limits or Limits(exit_grace=1.0, terminate_grace=1.0))

@@ -208,7 +208,8 @@ async def test_dual_version_agent_refuses_by_an_error(editor: Editor, workspace:
 
 async def test_python_echo_example(editor: Editor, workspace: Path) -> None:
     """Meta at three levels survives; null results count as empty ones, or as no answer (interop 7.4)."""
-    session = await editor.open(peer("python-sdk-echo-agent").command(), cwd=workspace)
+    # It has no modes to set, and says so with null.
+    session = await editor.open(peer("python-sdk-echo-agent").command(), cwd=workspace, gates=False)
     reason, (update,) = await play(session.prompt("hello"))
     assert reason == "end_turn"
     assert isinstance(update, v1.AgentMessageChunk)
@@ -220,8 +221,8 @@ async def test_python_echo_example(editor: Editor, workspace: Path) -> None:
 
 
 async def test_python_example(editor: Editor, workspace: Path) -> None:
-    """The SDK's other example: several blocks come back as they went."""
-    session = await editor.open(peer("python-sdk-agent").command(), cwd=workspace)
+    """The SDK's other example: several blocks come back as they went, though it advertises none of them."""
+    session = await editor.open(peer("python-sdk-agent").command(), cwd=workspace, gates=False)
     blocks: list[v1.ContentBlock] = [
         v1.TextContent(text="look at"),
         v1.ResourceLink(name="notes", uri="file:///notes.txt", mime_type="text/plain", size=3),

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from acp_twisted.client.connection import ClientConnection as FirstConnection
-from acp_twisted.client.connection import not_started
+from acp_twisted.client.starting import not_started
 from acp_twisted.client.v2.connection import ClientConnection
 from acp_twisted.errors import UNSUPPORTED_VERSION, AcpConnectionError, AcpError, AcpVersionError, InvalidResponse
 from acp_twisted.jsonrpc.peer import Peer
