@@ -40,6 +40,18 @@ class SlowServer(McpServer):
     stopped: list[tuple[str, ...]]
 
 
+def uses_every_server(reactor: Any, reached: list[McpClient]) -> AcpAgent:
+    """An agent that connects to each server that session/new names."""
+
+    async def new_session(request: v1.NewSessionRequest, connection: Any) -> v1.NewSessionResponse:
+        for each in request.mcp_servers:
+            reached.append(await connect(reactor, each, connection=connection))
+        return v1.NewSessionResponse(session_id="s1")
+
+    builder = AcpAgent.builder().prompt_handler(lambda _: v1.PromptResponse(stop_reason="end_turn"))
+    return accept_over_acp(builder.new_session_handler(new_session)).build()
+
+
 class House:
     """
     A client with tools, and an agent that connects to them in session/new and uses them in its prompts.

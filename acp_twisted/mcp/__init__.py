@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from acp_twisted.mcp.handlers import McpHandlers
     from acp_twisted.mcp.http import McpHttpError
     from acp_twisted.mcp.provider import McpProvider
+    from acp_twisted.mcp.proxying import offer_in_proxy
     from acp_twisted.mcp.resource import HttpBounds, McpResource
     from acp_twisted.mcp.server import McpServer, ToolContext, ToolError
     from acp_twisted.mcp.serving import Serving, serve_stdio
@@ -45,6 +46,7 @@ __all__ = [
     "ToolResult",
     "accept_over_acp",
     "connect",
+    "offer_in_proxy",
     "offered_to",
     "serve_stdio",
 ]
@@ -70,6 +72,7 @@ _WHERE = {
     "ToolResult": "types",
     "accept_over_acp": "connecting",
     "connect": "connecting",
+    "offer_in_proxy": "proxying",
     "offered_to": "bridge",
     "serve_stdio": "serving",
 }
