@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
 from twisted.web.http import PotentialDataLoss
@@ -158,6 +159,7 @@ class Http11Layer:
     version = "HTTP/1.1"
 
     def __init__(self, reactor: Any, endpoint: IStreamClientEndpoint, url: bytes) -> None:
+        self._clock: IReactorTime = reactor
         self._url = url
         self._pool = HTTPConnectionPool(reactor, persistent=True)
         self._pool.cachedConnectionTimeout = IDLE_SECONDS
@@ -174,5 +176,7 @@ class Http11Layer:
         return exchange
 
     def close(self) -> Deferred[None]:
-        closing: Deferred[None] = self._pool.closeCachedConnections()
-        return closing
+        # The connection of an answer that has just ended, and told us so, goes back to the pool behind this call, and
+        # that of one that is about to end later still.
+        self._pool.cachedConnectionTimeout = 0
+        return deferLater(self._clock, 0, self._pool.closeCachedConnections)

@@ -1,0 +1,163 @@
+"""
+Our two halves with nginx or haproxy between them, on the configurations that the manual gives.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peers import peer
+from remote_agents import Remote, serving
+from test_integration_remote import client, say
+from test_integration_tls import write_certificate
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import deferLater
+
+from acp_twisted import ClientConnection
+from acp_twisted.schema import v1
+from acp_twisted.transports.url import AgentUrl, TlsOptions
+from interop.programs import Programs, until
+
+pytestmark = [
+    # Twisted still hands pyOpenSSL its own certificate objects.
+    pytest.mark.filterwarnings("ignore:.*X509:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*PKey:DeprecationWarning"),
+    pytest.mark.seconds(90),
+]
+MANUAL = Path(__file__).resolve().parents[2] / "docs" / "proxies"
+PROXIES = pytest.mark.parametrize("proxy", ["nginx", "haproxy"])
+WAYS = {"h2": ("https", {}), "http1": ("https", {"http2": False}), "wss": ("wss", {})}
+EVERY = pytest.mark.parametrize("way", WAYS)
+
+
+def free_port() -> int:
+    """
+    A port that nobody listens on now.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def configured(proxy: str, folder: Path, ports: dict[str, int]) -> list[str]:
+    """
+    Write the manual's configuration down with other ports.
+
+    @return: how the proxy is started with it.
+    """
+    key, certificate = write_certificate(folder)
+    if proxy == "haproxy":
+        certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
+    name = "nginx.conf" if proxy == "nginx" else "haproxy.cfg"
+    text = (MANUAL / name).read_text()
+    for written, port in ports.items():
+        assert written in text
+        text = text.replace(written, str(port))
+    (folder / name).write_text(text)
+    if proxy == "nginx":
+        words = ["-p", folder, "-c", folder / name, "-e", "stderr", "-g", f"daemon off; pid {folder}/nginx.pid;"]
+        return peer("nginx").command(*words)
+    return peer("haproxy").command("-db", "-C", folder, "-f", folder / name)
+
+
+@asynccontextmanager
+async def behind(
+    reactor: Any, programs: Programs, proxy: str, folder: Path
+) -> AsyncIterator[tuple[int, TlsOptions, list[Remote]]]:
+    """
+    Two agents behind a proxy: its port, what vouches for it, and the agents.
+    """
+    async with AsyncExitStack() as stack:
+        agents = [await stack.enter_async_context(serving(reactor)) for _ in range(2)]
+        port = free_port()
+        ports = {"8443": port, "8001": agents[0].port, "8002": agents[1].port}
+        _, done = programs.start(configured(proxy, folder, ports), stdin=None, cwd=folder)
+        ended: list[Any] = []
+        done.addCallback(ended.append)
+
+        def listens() -> bool:
+            if ended:
+                return True
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        await until(reactor, listens)
+        assert not ended, ended[0].explain()
+        yield port, TlsOptions(trust_roots=str(folder / "certificate.pem")), agents
+        await programs.stop_all()
+
+
+async def connect(reactor: Any, port: int, tls: TlsOptions, way: str) -> ClientConnection:
+    """
+    One connection through the proxy.
+    """
+    scheme, options = WAYS[way]
+    where = AgentUrl(url=f"{scheme}://localhost:{port}/acp", tls=tls, **options)
+    connection = await client().connect(reactor, where)
+    await connection.initialize()
+    return connection
+
+
+@PROXIES
+@EVERY
+async def test_conversations(proxy: str, way: str, real_reactor: Any, programs: Programs, workspace: Path) -> None:
+    """
+    Protocol 5.2: every request of a client reaches its own agent, by the cookie; both agents have clients; streams are
+    in order, a permission comes back, long messages pass.
+    """
+    async with behind(real_reactor, programs, proxy, workspace) as (port, tls, agents):
+        links = [await connect(real_reactor, port, tls, way) for _ in range(8)]
+        assert all(len(agent.resource.connections) for agent in agents), "one agent has all the clients"
+
+        async def converse(link: ClientConnection) -> None:
+            session = await link.new_session(cwd="/")
+            assert await say(session, "stream 100") == ("end_turn", [str(n) for n in range(1, 101)])
+            assert await say(session, "permission") == ("end_turn", ["yes"])
+            assert await say(session, "y" * 500_000) == ("end_turn", ["y" * 500_000])
+
+        await gatherResults([Deferred.fromCoroutine(converse(link)) for link in links])
+        for link in links:
+            await link.close()
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))
+
+
+@PROXIES
+@EVERY
+async def test_streams_are_not_buffered(
+    proxy: str, way: str, real_reactor: Any, programs: Programs, workspace: Path
+) -> None:
+    """An update arrives when it is sent, not when some buffer is full; a cancellation gets through meanwhile (V1C5)."""
+    async with behind(real_reactor, programs, proxy, workspace) as (port, tls, _agents):
+        link = await connect(real_reactor, port, tls, way)
+        session = await link.new_session(cwd="/")
+        turn = session.prompt("slow")
+        ticks = 0
+        async for update in turn.updates():
+            assert isinstance(update, v1.AgentMessageChunk)
+            ticks += 1
+            if ticks == 3:
+                turn.cancel()
+        assert (await turn).stop_reason == "cancelled"
+        assert ticks < 50
+        await link.close()
+
+
+@PROXIES
+@EVERY
+async def test_a_client_that_goes_away(
+    proxy: str, way: str, real_reactor: Any, programs: Programs, workspace: Path
+) -> None:
+    """Closing reaches the agent through the proxy, in the middle of a turn too."""
+    async with behind(real_reactor, programs, proxy, workspace) as (port, tls, agents):
+        link = await connect(real_reactor, port, tls, way)
+        session = await link.new_session(cwd="/")
+        turn = session.prompt("slow")
+        turn.response.addErrback(lambda failure: None)
+        await deferLater(real_reactor, 0.1)
+        await link.close()
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))
