@@ -26,7 +26,7 @@ from acp_twisted.schema.values import UNSET, Alternatives, ByItems, ByMember, Me
 
 _T = TypeVar("_T")
 
-VERSIONS = ("acp_twisted.schema.v1", "acp_twisted.schema.v2")
+VERSIONS = ("acp_twisted.schema.v1", "acp_twisted.schema.v2", "acp_twisted.schema.nes")
 """The modules whose types there are strategies for, as far as they exist."""
 
 TEXTS = st.text(max_size=12)
