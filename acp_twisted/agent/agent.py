@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from acp_twisted.agent.blocking import is_blocking, unblocked
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.unstable import UNSTABLE_SETTERS, UnstableAgentBuilder
 from acp_twisted.builder import derive, refuse_broken_promises
@@ -206,7 +207,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         if self._prompt is not None:
             raise ValueError("prompt_handler: session/prompt has a handler already")
         self._prompt = two_arguments(handler, "prompt_handler")
-        self._prompt_blocks = blocking
+        self._prompt_blocks = blocking or is_blocking(handler)
         return self
 
     def initialize_handler(self, handler: Handler) -> Self:
@@ -281,6 +282,12 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         """
         return self._on("session/cancel", handler, "cancel_handler")
 
+    def _on(self, method: str, handler: Handler, setter: str) -> Self:
+        return super()._on(method, _unblocked(handler, setter), setter)
+
+    def _on_extension(self, method: str, handler: Handler, setter: str, params: type | None) -> Self:
+        return super()._on_extension(method, _unblocked(handler, setter), setter, params)
+
     def build(self) -> AcpAgent:
         """
         The agent.
@@ -326,3 +333,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         Whether a method has a handler already.
         """
         return method in self._handlers
+
+
+def _unblocked(handler: Handler, setter: str) -> Handler:
+    return unblocked(two_arguments(handler, setter)) if is_blocking(handler) else handler

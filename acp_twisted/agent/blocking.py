@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads, IReactorThreads
-from twisted.internet.threads import blockingCallFromThread
+from twisted.internet.threads import blockingCallFromThread, deferToThreadPool
 from twisted.python.failure import Failure
 
 from acp_twisted.agent.commands import CommandResult
@@ -27,7 +27,13 @@ from acp_twisted.errors import RequestCancelled
 from acp_twisted.handlers import Bound
 from acp_twisted.schema import v1
 
+if TYPE_CHECKING:
+    from acp_twisted.agent.connection import AgentConnection
+
 _T = TypeVar("_T")
+_F = TypeVar("_F", bound="Callable[..., Any]")
+
+_BLOCKS = "__acp_blocks__"
 
 
 def run_blocking(handler: Bound, prompt: v1.PromptRequest, context: PromptContext) -> Deferred[Any]:
@@ -58,6 +64,88 @@ def run_blocking(handler: Bound, prompt: v1.PromptRequest, context: PromptContex
     pool = IReactorThreads(reactor).getThreadPool()
     pool.callInThreadWithCallback(finished, copy_context().run, handler, prompt, sync)
     return outcome
+
+
+def blocking(function: _F) -> _F:
+    """
+    A decorator for a handler of any method, other than prompts, that blocks: it is called in the reactor's thread pool,
+    with the request, and with a L{SyncAgentConnection} if it takes two arguments.  For prompts, C{prompt_handler} has
+    an argument that says the same.
+    """
+    setattr(getattr(function, "__func__", function), _BLOCKS, True)
+    return function
+
+
+def is_blocking(function: object) -> bool:
+    """
+    Whether it was decorated with L{blocking}.
+    """
+    return getattr(function, _BLOCKS, False) is True
+
+
+def in_thread(connection: AgentConnection, function: Callable[[], Any]) -> Deferred[Any]:
+    """
+    Call a function in the reactor's thread pool.  Cancelling what this returns ends the waiting; the thread is left to
+    itself.
+    """
+    reactor: Any = connection.clock
+    return deferToThreadPool(reactor, IReactorThreads(reactor).getThreadPool(), copy_context().run, function)
+
+
+def unblocked(handler: Bound) -> Bound:
+    """
+    A handler that blocks, as one that does not.
+    """
+
+    def call(request: Any, connection: Any) -> Deferred[Any]:
+        return in_thread(connection, lambda: handler(request, SyncAgentConnection(connection)))
+
+    return call
+
+
+class SyncAgentConnection:
+    """
+    An L{AgentConnection<acp_twisted.agent.connection.AgentConnection>} for a handler that blocks: what returns a
+    Deferred there blocks here.
+    """
+
+    def __init__(self, connection: AgentConnection) -> None:
+        self._connection = connection
+        self._reactor: Any = connection.clock
+
+    def _wait(self, function: Callable[[], Deferred[Any]]) -> Any:
+        return blockingCallFromThread(self._reactor, function)
+
+    @property
+    def client_capabilities(self) -> v1.ClientCapabilities:
+        """
+        What the client can do.
+        """
+        return self._connection.client_capabilities
+
+    def supports(self, capability: str) -> bool:
+        """
+        Whether the client has advertised a capability, by its dotted name.
+        """
+        return self._connection.supports(capability)
+
+    def send_update(self, session_id: str, update: v1.SessionUpdate) -> None:
+        """
+        Send C{session/update}, and wait while the client is behind: a replay within C{session/load}, say.
+        """
+        self._wait(lambda: self._connection.send_update(session_id, update))
+
+    def client(self, session_id: str) -> SyncSessionClient:
+        """
+        The client as a session sees it.
+        """
+        return SyncSessionClient(self._connection.client(session_id), self._wait)
+
+    def ext_request(self, method: str, params: object = None, **options: Any) -> Any:
+        """
+        Send an extension's request to the client, and wait for its result.
+        """
+        return self._wait(lambda: self._connection.ext_request(method, params, **options))
 
 
 class SyncPromptContext(SyncClientCalls):

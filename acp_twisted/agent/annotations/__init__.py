@@ -65,6 +65,7 @@ from acp_twisted.agent.annotations.unstable import (
     set_session_title,
     unarchive_session,
 )
+from acp_twisted.agent.blocking import SyncAgentConnection, blocking
 
 __all__ = [
     "AgentDefinitionError",
@@ -83,10 +84,12 @@ __all__ = [
     "ModeId",
     "PromptText",
     "SessionId",
+    "SyncAgentConnection",
     "acp_agent",
     "archive_session",
     "auth_status",
     "authenticate",
+    "blocking",
     "build_agent",
     "cancel",
     "cancel_request",

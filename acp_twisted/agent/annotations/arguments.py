@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from acp_twisted import extensions
 from acp_twisted.agent.annotations.hints import HintError, alternatives, evaluate, strip
 from acp_twisted.agent.annotations.model import HandlerMethod, HandlerParameter, IArgumentResolver, Invocation
-from acp_twisted.agent.blocking import SyncPromptContext
+from acp_twisted.agent.blocking import SyncAgentConnection, SyncPromptContext
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.connection import Connection
@@ -203,6 +203,8 @@ def _choices(handler: HandlerMethod, kinds: tuple[type[BaseException], ...]) -> 
         choices += ["SyncPromptContext" if handler.blocking else "PromptContext", "PromptText"]
     if not handler.blocking:
         choices.append("AgentConnection")
+    elif handler.decorator != "prompt":
+        choices.append("SyncAgentConnection")
     if handler.is_request:
         choices.append("CancellationToken")
     return ", ".join([*choices, "v1.ClientCapabilities"]) + " or Invocation"
@@ -216,10 +218,8 @@ def _always(parameter: HandlerParameter) -> Resolve | None:
     What every method may have.
     """
     kind, handler = parameter.annotation, parameter.handler
-    if kind in (AgentConnection, Connection):
-        if handler.blocking:
-            raise Unresolvable("a connection is not for other threads; take a SyncPromptContext, or drop blocking=True")
-        return lambda invocation, _: invocation.connection
+    if kind in (AgentConnection, Connection, SyncAgentConnection):
+        return _connection(parameter)
     if kind is CancellationToken:
         if handler.decorator == "exception_handler":
             raise Unresolvable("what failed may be a notification, which can't be cancelled; take an Invocation")
@@ -233,6 +233,20 @@ def _always(parameter: HandlerParameter) -> Resolve | None:
     if kind is PromptContext or kind is SyncPromptContext:
         return _context(parameter)
     return None
+
+
+def _connection(parameter: HandlerParameter) -> Resolve:
+    handler = parameter.handler
+    if parameter.annotation is SyncAgentConnection:
+        if not handler.blocking or handler.decorator == "prompt":
+            raise Unresolvable("only a @blocking method that answers no prompt has one; take an AgentConnection")
+        return lambda invocation, _: SyncAgentConnection(invocation.connection)
+    if handler.blocking:
+        instead, what = "SyncAgentConnection", "@blocking"
+        if handler.decorator == "prompt":
+            instead, what = "SyncPromptContext", "blocking=True"
+        raise Unresolvable(f"a connection is not for other threads; take a {instead}, or drop {what}")
+    return lambda invocation, _: invocation.connection
 
 
 def _context(parameter: HandlerParameter) -> Resolve:

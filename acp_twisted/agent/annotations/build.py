@@ -27,6 +27,7 @@ from acp_twisted.agent.annotations.model import (
     IReturnValueHandler,
 )
 from acp_twisted.agent.annotations.returns import refuse_returns, responder_for, union_of
+from acp_twisted.agent.blocking import is_blocking
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
 from acp_twisted.schema.values import Model, UnknownVariant
@@ -197,11 +198,11 @@ class _Definition:
                 decorator=decorator,
                 method="" if isinstance(mark, ErrorMark) else mark.method,
                 is_request=isinstance(mark, Mark) and mark.is_request,
-                blocking=isinstance(mark, Mark) and mark.blocking,
+                blocking=isinstance(mark, Mark) and (mark.blocking or is_blocking(function)),
                 returns=self._returns(where, function),
             )
             if handler.blocking and (iscoroutinefunction(function) or iscoroutinefunction(plain)):
-                self._faults.append(f"{where}: async def does not block; drop blocking=True, or write def")
+                self._faults.append(f"{where}: async def does not block; drop {_what_blocks(mark)}, or write def")
             if isinstance(mark, ErrorMark):
                 self._exception_handler(handler, mark)
             else:
@@ -284,6 +285,10 @@ class _Definition:
             self._refuse()
         agent = builder.build()
         return evolve(agent, capabilities=union_of(agent.capabilities, said))
+
+
+def _what_blocks(mark: AnyMark) -> str:
+    return "blocking=True" if isinstance(mark, Mark) and mark.blocking else "@blocking"
 
 
 def _capabilities(mark: AgentMark) -> v1.AgentCapabilities:

@@ -21,7 +21,7 @@ from acp_twisted.agent.annotations.model import (
     Invocation,
     IReturnValueHandler,
 )
-from acp_twisted.agent.blocking import SyncPromptContext, run_blocking
+from acp_twisted.agent.blocking import SyncPromptContext, in_thread, run_blocking
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.errors import AcpError, InternalError, LocalError
 
@@ -135,15 +135,16 @@ class Calling:
         function = self.handler.function
         if not self.handler.blocking:
             return await outcome_of(function(*positional, **named))
-        assert invocation.context is not None
+        if invocation.context is None:
+            return await in_thread(invocation.connection, lambda: function(*positional, **named))
 
-        def in_thread(_: object, sync: SyncPromptContext) -> Any:
+        def in_prompts_thread(_: object, sync: SyncPromptContext) -> Any:
             def final(argument: Any) -> Any:
                 return sync if argument is IN_THREAD else argument
 
             return function(*map(final, positional), **{name: final(value) for name, value in named.items()})
 
-        return await run_blocking(in_thread, invocation.request, invocation.context)
+        return await run_blocking(in_prompts_thread, invocation.request, invocation.context)
 
     async def _respond(self, result: Any, invocation: Invocation) -> Any:
         if self.returned is not None:
