@@ -183,6 +183,7 @@ class Talk:
         sent.context = context
         if sent.mode == "permission":
             return self._asking(sent)
+        work: Deferred[Any]
         sent.work = work = Deferred(lambda _: None if sent.mode == "swallows" else setattr(sent, "done", True))
         if sent.mode == "swallows":
             work.addErrback(self._swallow, sent)
@@ -607,7 +608,10 @@ class Talk:
 
 def _number(update: Any) -> int | None:
     """The number of an update of a handler's."""
-    return int(update.content.text.split()[1]) if isinstance(update, v2.AgentMessageChunk) else None
+    if not isinstance(update, v2.AgentMessageChunk):
+        return None
+    assert isinstance(update.content, v2.TextContent)
+    return int(update.content.text.split()[1])
 
 
 def _nothing(failure: Failure) -> None:

@@ -12,11 +12,12 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
-from acp_twisted import AcpAgent, run_agent
+from acp_twisted import AcpAgent, InvalidParams, run_agent
 from acp_twisted.schema import v2
 
 _OPTIONS = (("yes", "Allow", "allow_once"), ("no", "Reject", "reject_once"))
@@ -111,6 +112,20 @@ async def _resume(request: Any, connection: Any) -> None:
             await connection.send_update(request.session_id, update)
 
 
+def _options(loud: bool = False) -> list[Any]:
+    return [v2.SessionConfigBoolean(config_id="loud", name="Loud", current_value=loud)]
+
+
+def _new(request: Any) -> v2.NewSessionResponse:
+    return v2.NewSessionResponse(session_id=str(uuid4()), config_options=_options())
+
+
+def _set_option(request: v2.SetSessionConfigOptionRequest) -> v2.SetSessionConfigOptionResponse:
+    if request.config_id != "loud" or not isinstance(request.value, bool):
+        raise InvalidParams()
+    return v2.SetSessionConfigOptionResponse(config_options=_options(request.value))
+
+
 def build(*versions: int) -> AcpAgent:
     """
     The agent.
@@ -123,7 +138,16 @@ def build(*versions: int) -> AcpAgent:
         .protocol_versions(*versions)
     )
     if 2 in versions:
-        builder = builder.for_versions(2).resume_session_handler(_resume)
+        builder = (
+            builder.auth_methods_v2([v2.AuthMethodAgent(method_id="token", name="Token")])
+            .logout_handler(lambda request: None)
+            .for_versions(2)
+            .new_session_handler(_new)
+            .resume_session_handler(_resume)
+            .delete_session_handler(lambda request: _history.pop(request.session_id, None) and None)
+            .set_session_config_option_handler(_set_option)
+            .login_handler(lambda request: None)
+        )
     return builder.build()
 
 
