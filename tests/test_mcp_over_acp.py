@@ -23,6 +23,7 @@ from acp_twisted.errors import (
     RequestCancelled,
     RequestTimedOut,
 )
+from acp_twisted.mcp.bridge import offered_to
 from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import accept_over_acp, connect
 from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider
@@ -30,6 +31,8 @@ from acp_twisted.mcp.server import McpServer
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
+from acp_twisted.schema.converter import structure
+from acp_twisted.schema.values import UNSET
 from acp_twisted.transports.memory import MemoryLink
 
 META = {
@@ -388,3 +391,51 @@ def test_servers_of_one_name_are_told_apart() -> None:
     server = McpServer("same")
     ids = [*McpProvider([server, McpServer("same")]).servers, *McpProvider([server]).servers]
     assert len(set(ids)) == 3
+
+
+def test_what_is_sent_fits_the_protocols_schema() -> None:
+    """Each mcp/message, its answers and its notifications are read by the classes that the schema gives."""
+    chain = Chain()
+    client = chain.connect()
+    success(client.call_tool("steps", on_progress=lambda _: None))
+    failure(client.call_tool("none"), InvalidParams)
+    for each in chain.sent("b>a"):
+        assert structure(each["params"], v1.MessageMcpRequest).server_id == chain.entry.server_id
+    told = [each for each in chain.sent("a>b") if "id" not in each]
+    answers = [each for each in chain.sent("a>b") if "id" in each]
+    assert (len(told), len(answers)) == (2, 3)
+    for each in told:
+        assert structure(each["params"], v1.MessageMcpNotification).method == "notifications/progress"
+    for each in answers:
+        response = structure(each["result"], v1.MessageMcpResponse)
+        assert (response.result is UNSET) == (response.error is not None)
+
+
+def test_version_2_of_acp() -> None:
+    """The same halves, with the words of version 2: entries, capabilities, calls and cancellations (C47)."""
+    clock = Clock()
+    server, noticed = tools_server()
+    provider = McpProvider([server])
+    reached: list[McpClient] = []
+
+    async def new_session(request: Any, connection: Any) -> Any:
+        for each in request.mcp_servers:
+            reached.append(await connect(clock, each, connection=connection))
+        return v1.NewSessionResponse(session_id="s1")
+
+    building = AcpAgent.builder().prompt_handler(lambda _: None).new_session_handler(new_session)
+    agent: Any = accept_over_acp(building).protocol_versions(2).build()
+    client: Any = provider.install(AcpClient.builder()).protocol_versions(2).build()
+    link = client.connection(clock)
+    memory = MemoryLink(link.peer, agent.connect(clock).peer, clock)
+    connection = success(link.initialize())
+    entries = offered_to(connection.agent_capabilities, provider)
+    assert type(entries[0]).__module__.startswith("acp_twisted.schema.v2")
+    success(connection.new_session("/w", entries))
+    (mcp,) = reached
+    assert success(mcp.call_tool("echo", {"text": "hi"})).text == "hi"
+    call = mcp.call_tool("hang")
+    call.cancel()
+    failure(call, RequestCancelled)
+    assert noticed["cancelled"] == [("$/cancel_request",)]
+    assert b"notifications/cancelled" not in b"".join(message for _, message in memory.wire)

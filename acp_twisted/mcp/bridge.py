@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
@@ -136,11 +137,12 @@ class McpBridge:
             self._site = _BridgeSite(self._root, self._reactor, self._bounds)
             self._port = await TCP4ServerEndpoint(self._reactor, 0, interface="127.0.0.1").listen(self._site)
 
-    def add(self, backend: McpBackend, name: str) -> v1.McpServerHttp:
+    def add(self, backend: McpBackend, name: str, types: Any = v1) -> Any:
         """
         Serve one, after L{start}.
 
-        @return: the entry, which holds the address and the token; both are secret.
+        @param types: the classes of the version of ACP that is spoken, C{connection.vocabulary.types}.
+        @return: the entry, a C{McpServerHttp}, which holds the address and the token; both are secret.
         """
         path, token = token_urlsafe(32), token_urlsafe(32)
         host = self._port.getHost()
@@ -155,11 +157,10 @@ class McpBridge:
         self._root.putChild(path.encode(), resource)
         url = f"http://127.0.0.1:{host.port}/{path}"
         self._resources[url] = resource
-        return v1.McpServerHttp(
-            name=name, url=url, headers=[v1.HttpHeader(name="Authorization", value=f"Bearer {token}")]
-        )
+        header = types.HttpHeader(name="Authorization", value=f"Bearer {token}")
+        return types.McpServerHttp(name=name, url=url, headers=[header])
 
-    def remove(self, entry: v1.McpServerHttp) -> None:
+    def remove(self, entry: Any) -> None:
         """
         Serve one no more: what it works on is cancelled.
         """
@@ -177,14 +178,14 @@ class McpBridge:
         adapted: list[Any] = []
         for server in servers:
             if getattr(server, "TAG", None) == ("type", "acp"):
-                entry = self.add(AcpBackend(link, server.server_id), server.name)
+                entry = self.add(AcpBackend(link, server.server_id), server.name, _types_of(server))
                 link.when_closed().addCallback(partial(self._gone, entry))
                 adapted.append(entry)
             else:
                 adapted.append(server)
         return adapted
 
-    def _gone(self, entry: v1.McpServerHttp, _: object) -> None:
+    def _gone(self, entry: Any, _: object) -> None:
         self.remove(entry)
 
     async def close(self) -> None:
@@ -199,16 +200,28 @@ class McpBridge:
             await maybeDeferred(port.stopListening)
 
 
-def offered_to(capabilities: v1.AgentCapabilities, provider: McpProvider, bridge: McpBridge | None = None) -> list[Any]:
+def offered_to(capabilities: Any, provider: McpProvider, bridge: McpBridge | None = None) -> list[Any]:
     """
     What a client puts into C{mcp_servers} for its own tools: C{acp} entries where the agent takes them, else C{http}
     ones through the bridge.
 
-    @param capabilities: the agent's.
+    @param capabilities: the agent's, C{connection.agent_capabilities}, of either version of ACP.
     @raise McpCapabilityError: when the agent takes neither, or there is no bridge.
     """
-    if capabilities.mcp_capabilities.acp:
-        return list(provider.entries())
-    if bridge is not None and capabilities.mcp_capabilities.http:
-        return [bridge.add(server, server.name) for server in provider.servers.values()]
+    types = _types_of(capabilities)
+    takes = getattr(capabilities, "mcp_capabilities", None)
+    if takes is None:
+        takes = getattr(getattr(capabilities, "session", None), "mcp", None)
+    if takes is not None and takes.acp:
+        return provider.entries(types)
+    if bridge is not None and takes is not None and takes.http:
+        return [bridge.add(server, server.name, types) for server in provider.servers.values()]
     raise McpCapabilityError("the agent can reach MCP servers neither over ACP nor over HTTP")
+
+
+def _types_of(value: object) -> Any:
+    """
+    The module of the classes of the version of ACP that an object is of.
+    """
+    name = type(value).__module__.removesuffix("_unstable")
+    return v1 if name == v1.__name__ else import_module(name)

@@ -91,11 +91,14 @@ class McpProvider:
             builder.raw_handler(DISCONNECT, self.disconnect)
         return builder
 
-    def entries(self) -> list[v1.McpServerAcp]:
+    def entries(self, types: Any = v1) -> list[Any]:
         """
-        What goes into C{mcp_servers} of C{session/new}, for an agent with C{mcpCapabilities.acp}.
+        What goes into C{mcp_servers} of C{session/new}, for an agent that takes servers over ACP.
+
+        @param types: the classes of the version that is spoken, C{connection.vocabulary.types}.
+        @return: C{McpServerAcp} objects.
         """
-        return [v1.McpServerAcp(name=server.name, server_id=server_id) for server_id, server in self.servers.items()]
+        return [types.McpServerAcp(name=server.name, server_id=server_id) for server_id, server in self.servers.items()]
 
     def withdraw(self, server_id: str) -> None:
         """

@@ -67,6 +67,7 @@ def capabilities(first: v1.AgentCapabilities) -> v2.AgentCapabilities:
             mcp=v2.McpCapabilities(
                 stdio=v2.McpStdioCapabilities(),  # every agent of version 1 has it (1.48)
                 http=v2.McpHttpCapabilities() if mcp.http else None,
+                acp=v2.McpAcpCapabilities() if mcp.acp else None,
             ),
             delete=v2.SessionDeleteCapabilities() if session.delete is not None else None,
             additional_directories=(
