@@ -11,7 +11,9 @@ from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder
 from conftest import LoggedErrors
 from twisted.internet.defer import Deferred
 
-from acp_twisted import PromptContext
+from acp_twisted import AcpAgent, PromptContext
+from acp_twisted.agent.annotations import PromptText, acp_agent, build_agent, prompt
+from acp_twisted.agent.v2.agent import VersionedAgent
 from acp_twisted.errors import AcpCapabilityError, AuthRequired, RequestCancelled
 from acp_twisted.schema import v1, v2
 from acp_twisted.turn.result import TurnResult
@@ -140,10 +142,10 @@ def test_a_prompt_that_can_not_be_inserted() -> None:
     2.38, §2.5: an empty prompt, a kind of content that nobody knows or that was not offered, an unknown session.
     """
     half = AgentHalf(builder())
-    for number, prompt in enumerate(
+    for number, content in enumerate(
         ([], [{"type": "_hologram"}], [{"type": "image", "data": "", "mimeType": "image/png"}], [{"type": "text"}])
     ):
-        half.about(number, "session/prompt", prompt=prompt)
+        half.about(number, "session/prompt", prompt=content)
     assert half.said() == ["0: -32602", "1: -32602", "2: -32602", "3: -32602"]
     half.send({"id": 8, "method": "session/prompt", "params": {"sessionId": "no", "prompt": []}})
     [answer] = half.take()
@@ -179,8 +181,8 @@ def test_the_agent_may_refuse_a_prompt_before_it_is_inserted() -> None:
 
 def test_session_cancel_ends_the_work_once() -> None:
     """
-    V2D1, V2D5, V2S4-V2S7, V2N2, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one idle, and only then
-    nothing; whatever the handler returned or raised.
+    V2D1, V2D5, V2S4-V2S7, V2N2, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one idle,
+    and only then nothing; whatever the handler returned or raised.
     """
     half, handler = running()
     context = handler.contexts[-1]
@@ -211,8 +213,8 @@ def test_session_cancel_without_work_says_nothing() -> None:
 
 def test_cancelling_a_request_counts_before_the_insertion_only() -> None:
     """
-    V2D1, V2D7, V2D8, X11, X12, C39: a held prompt is answered -32800; for one that is inserted, for an id that is not known,
-    and for one of our own requests, nothing happens.
+    V2D1, V2D7, V2D8, X11, X12, C39: a held prompt is answered -32800; for one that is inserted, for an id that is not
+    known, and for one of our own requests, nothing happens.
     """
     half, handler = running()
     half.prompt(6)
@@ -251,8 +253,8 @@ def test_session_cancel_drops_what_is_held() -> None:
 
 def test_open_questions_are_taken_back_with_the_work() -> None:
     """
-    V2N3, V2D9, V2D10, V2N12: the work's permission requests and elicitations are not waited for, each is asked back once, and
-    they count as not approved.
+    V2N3, V2D9, V2D10, V2N12: the work's permission requests and elicitations are not waited for, each is asked back
+    once, and they count as not approved.
     """
     asked: list[Any] = []
 
@@ -776,3 +778,72 @@ def test_open_tool_calls_are_closed_before_idle() -> None:
             half.cancel()
         handler.finish()
         assert half.said() == [f"tool_call_update: {status}", f"idle {'cancelled' if cancels else 'end_turn'}"]
+
+
+def test_questions_of_the_background_end_with_the_session() -> None:
+    """
+    V2N1, V2N10: session/cancel leaves them alone, and session/close takes them back before its answer.
+    """
+    half = AgentHalf(builder())
+    request = v2.RequestPermissionRequest(session_id=half.session_id, title="?", options=[option()])
+    asked = half.connection.call(request)
+    failures: list[Any] = []
+    asked.addErrback(failures.append)
+    half.cancel()
+    assert half.said() == ["session/request_permission"]
+    half.about(6, "session/close")
+    assert half.said() == ["$/cancel_request", "6: done"]
+    assert failures[0].type is RequestCancelled
+
+
+def test_the_user_is_sent_to_a_web_page() -> None:
+    """
+    1.184: the id of an elicitation is nobody else's until it is over, and only an open one is complete.
+    """
+    half, handler = running()
+    context = handler.contexts[-1]
+
+    def page() -> v2.ElicitationUrlMode:
+        return v2.ElicitationUrlMode(message="m", session_id=half.session_id, elicitation_id="e", url="https://x")
+
+    half.connection.call(page()).addErrback(lambda failure: None)
+    [sent] = half.take()
+    with pytest.raises(ValueError, match="open"):
+        context.call(page())
+    half.send({"id": sent["id"], "result": {"action": "accept"}})
+    done = v2.CompleteElicitationNotification(elicitation_id="e")
+    half.connection.notify(done)
+    assert half.said() == ["elicitation/complete"]
+    with pytest.raises(ValueError, match="no elicitation"):
+        half.connection.notify(done)
+    handler.finish()
+
+
+def test_requests_of_version_1_are_not_taken_for_those_of_version_2() -> None:
+    """
+    2.80: what version 2 has too must be of its own class.
+    """
+    _, handler = running()
+    call = v1.ToolCallUpdate(tool_call_id="t")
+    with pytest.raises(TypeError, match="no request of the protocol"):
+        handler.contexts[-1].call(v1.RequestPermissionRequest(session_id="s", tool_call=call, options=[]))
+    handler.finish()
+
+
+def test_an_agent_of_a_decorated_class() -> None:
+    """
+    The decorators make an agent of both versions when they are given the builder of one.
+    """
+
+    @acp_agent(name="decorated", version="1")
+    class Decorated:
+        @prompt
+        def answer(self, text: PromptText) -> str:
+            return text.upper()
+
+    made = AcpAgent.builder().protocol_versions(1, 2)
+    agent = build_agent(Decorated, builder=made)
+    assert isinstance(agent, VersionedAgent)
+    half = AgentHalf(made)
+    half.prompt(5, "hello")
+    assert half.said() == ["5: inserted", "user_message", "running", "agent_message_chunk: HELLO", "idle end_turn"]

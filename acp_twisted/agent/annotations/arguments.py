@@ -313,7 +313,8 @@ def _has(request: type[Model] | None, member: str) -> bool:
 
 
 def _text(request: v1.PromptRequest) -> str:
-    return "".join(each.text for each in request.prompt if isinstance(each, v1.TextContent))
+    # By name: the request may be one of version 2, which is not loaded for this.
+    return "".join(each.text for each in request.prompt if type(each).__name__ == "TextContent")  # type: ignore[union-attr]
 
 
 def _raw(parameter: HandlerParameter) -> Resolve | None:

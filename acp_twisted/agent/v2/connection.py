@@ -20,6 +20,7 @@ from acp_twisted.agent.v2.prompt import Prompt
 from acp_twisted.agent.v2.rules import refuse_unknown
 from acp_twisted.agent.v2.session import AgentSession
 from acp_twisted.connection import Connection, decode
+from acp_twisted.elicitations import Elicitations
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
@@ -79,6 +80,7 @@ class AgentConnection(Connection):
         self._initializing = False
         self._used = False
         self._sessions: dict[str, AgentSession] = {}
+        self._elicitations = Elicitations(self.limits.max_elicitations)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
@@ -151,16 +153,49 @@ class AgentConnection(Connection):
         @raise NotInitialized: before the client's C{initialize} was answered.
         """
         self._initialized_first()
-        return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+        call = super().prepare(request, wait=wait, wait_timeout=wait_timeout)
+        if isinstance(request, v2.ElicitationUrlMode):
+            self._elicit(call, request.elicitation_id)
+        if isinstance(request, v2.RequestPermissionRequest):
+            session = self._sessions.get(request.session_id)
+            if session is not None:
+                session.keep_question(call)
+        return call
+
+    def _elicit(self, call: Call[Any], elicitation_id: str) -> None:
+        """
+        The user is about to be sent to a web page.
+
+        @raise ValueError: when another elicitation of that id is not over.
+        """
+        if elicitation_id in self._elicitations:
+            raise ValueError("another elicitation of this id is open")
+        self._elicitations.begin(elicitation_id)
+
+        def answered(response: Any) -> Any:
+            accepted = isinstance(response, v2.CreateElicitationResponse) and response.action == "accept"
+            self._elicitations.answered(elicitation_id, accepted)
+            return response
+
+        call.addBoth(answered)
 
     def notify(self, notification: object) -> Deferred[None]:
         """
         See L{Connection.notify<acp_twisted.connection.Connection.notify>}.
 
         @raise NotInitialized: before the client's C{initialize} was answered.
+        @raise ValueError: when an elicitation is said to be complete that is not open.
         """
         self._initialized_first()
-        return super().notify(notification)
+        sent = super().notify(notification)
+        if isinstance(notification, v2.CompleteElicitationNotification):
+            self._elicitations.complete(notification.elicitation_id)
+        return sent
+
+    def _fitting(self, message: Any) -> Any:
+        if isinstance(message, v2.CompleteElicitationNotification) and message.elicitation_id not in self._elicitations:
+            raise ValueError("no elicitation of this id is open on this connection")
+        return super()._fitting(message)
 
     def _initialized_first(self) -> None:
         if not self._initialized:

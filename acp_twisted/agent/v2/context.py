@@ -231,10 +231,9 @@ class PromptContext(FirstContext):
             until the last such question is settled (2.34, 2.39).
         @raise AcpCapabilityError: for a request that only version 1 has.
         """
-        if _V2.for_params(type(request)) is None:
-            method = V1.for_params(type(request))
-            if method is not None:
-                raise AcpCapabilityError(method.capability or method.name)
+        method = V1.for_params(type(request))
+        if method is not None and _V2.get(method.name) is None:
+            raise AcpCapabilityError(method.capability or method.name)
         call = super().call(request, **options)
         if isinstance(request, v2.RequestPermissionRequest | v2.CreateElicitationRequest) and not call.called:
             self._ask(call, blocks)

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpError, InternalError
+from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.schema import v1, v2
 from acp_twisted.schema.values import UNSET
@@ -50,6 +51,7 @@ class AgentSession:
         self._advertised: set[Stoppable] = set()
         self._stoppers: dict[Stoppable, Callable[[], object]] = {}
         self._holds: dict[Work, Callable[[], None]] = {}
+        self._questions: dict[Call[Any], None] = {}
         agent = connection.agent
         self.foreground = Foreground(
             session_id, connection.clock, agent.prompt_timeouts, self._report, connection.tell_cancelled
@@ -212,13 +214,28 @@ class AgentSession:
 
     # ---- the end
 
+    def keep_question(self, call: Call[Any]) -> None:
+        """
+        The session's user is asked for permission: the question does not outlive the session (V2N10).
+        """
+
+        def settled(result: Any) -> Any:
+            self._questions.pop(call, None)
+            return result
+
+        self._questions[call] = None
+        call.addBoth(settled)
+        call.nobody_listens()
+
     def close(self, notice: v2.CancelSessionNotification) -> Deferred[None]:
         """
-        C{session/close} came: stop the background too (V2N10).
+        C{session/close} came: stop the background too, and take all questions back (V2N10).
 
         @return: fires when nothing is left in the foreground.
         """
         self.token.cancel("session/close")
+        for call in list(self._questions):
+            call.cancel()
         return self.foreground.close(notice)
 
     def connection_lost(self) -> None:
