@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -183,9 +184,13 @@ def recoding(*, raw: bool) -> AcpProxy:
     def again(message: Any, context: ProxyContext) -> Any:
         return context.forward(message)
 
+    async def ask_again(message: Any, context: ProxyContext) -> Any:
+        return copy(await context.forward(message))  # the result itself would go back as it came
+
     builder = AcpProxy.builder()
-    builder.client_request_handler(None, again, raw=raw).client_notification_handler(None, again, raw=raw)
-    return builder.agent_request_handler(None, again, raw=raw).agent_notification_handler(None, again, raw=raw).build()
+    builder.client_request_handler(None, ask_again, raw=raw).client_notification_handler(None, again, raw=raw)
+    builder.agent_request_handler(None, ask_again, raw=raw).agent_notification_handler(None, again, raw=raw)
+    return builder.build()
 
 
 KINDS: dict[str, Callable[[], AcpProxy]] = {
