@@ -5,7 +5,7 @@ What the builders of both halves have alike.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from twisted.logger import Logger
 
@@ -178,7 +178,7 @@ def refuse_broken_promises(
     """
     missing: list[str] = []
     for each in _gated(vocabulary, side):
-        if each.capability is None or advertises(capabilities, each.capability) == (each.name in handlers):
+        if each.capability is None or _promises(capabilities, each.capability) == (each.name in handlers):
             continue
         if each.name in handlers:
             _log.warn(
@@ -190,6 +190,16 @@ def refuse_broken_promises(
             missing.append(f"{each.capability} needs {setters.get(each.name, each.name)}")
     if missing:
         raise ValueError(f"the {side}'s capabilities promise what nothing handles: {', '.join(missing)}")
+
+
+_ONE_OF: Final = {"elicitation": ("elicitation.form", "elicitation.url")}
+"""What says nothing by itself, and what it takes."""
+
+
+def _promises(capabilities: object, capability: str) -> bool:
+    if capability in _ONE_OF:
+        return any(advertises(capabilities, each) for each in _ONE_OF[capability])
+    return advertises(capabilities, capability)
 
 
 def derive(vocabulary: Vocabulary, side: Side, handlers: Handlers, kind: type[_C]) -> _C:

@@ -28,7 +28,7 @@ def is_absolute(path: str) -> bool:
     r"""
     Whether a path is absolute where the peer lives: C{/tmp}, C{C:\tmp}, C{C:/tmp}, or C{\\server\share}.
     """
-    return _ABSOLUTE.match(path) is not None
+    return path[:1] == "/" or _ABSOLUTE.match(path) is not None
 
 
 def advertises(capabilities: object, capability: str) -> bool:
@@ -73,19 +73,47 @@ def _attribute(kind: type, name: str) -> str | None:
         return found
 
 
-def _values(value: Any, members: Sequence[str]) -> Iterator[Any]:
+def _values(message: Any, members: Sequence[str]) -> list[Any]:
     """
     What stands at a path of attributes, through lists, and as far as there is anything.
     """
-    if value is None or value is UNSET:
-        return
-    if isinstance(value, list | tuple):
-        for each in value:
-            yield from _values(each, members)
-    elif members:
-        yield from _values(getattr(value, members[0], None), members[1:])
-    else:
-        yield value
+    found = [message]
+    for member in members:
+        below: list[Any] = []
+        for each in found:
+            value = getattr(each, member, None)
+            if value is None or value is UNSET:
+                continue
+            if isinstance(value, list | tuple):
+                below += value
+            else:
+                below.append(value)
+        if not below:
+            return below
+        found = below
+    return found
+
+
+def _relative(message: Any, where: tuple[str, ...]) -> bool:
+    """
+    Whether one of the paths there is not absolute.
+    """
+    items = [message]
+    if len(where) == 2:  # most are in the items of a list, and of many updates
+        items = getattr(message, where[0])
+        if not items:
+            return False
+    elif len(where) > 2:
+        items = _values(message, where[:-1])
+    member = where[-1]
+    for each in items:
+        path = getattr(each, member, None)
+        if path.__class__ is str:
+            if path[:1] != "/" and not is_absolute(path):
+                return True
+        elif path and not all(map(is_absolute, path)):
+            return True
+    return False
 
 
 def _split(members: str) -> tuple[str, ...]:
@@ -197,16 +225,20 @@ class Gates:
         @raise AcpCapabilityError: when it needs what the peer did not advertise.
         @raise ValueError: when a path in it is not absolute.
         """
-        plan = self._plan(type(message))
+        try:
+            plan = self._plans[type(message)]  # the way of nearly every message
+        except KeyError:
+            plan = self._plan(type(message))
         if plan is None:
             return message
         if plan.inside is not None:
             inner = getattr(message, plan.inside)
-            fitting = self.outgoing(inner, advertised)
-            message = message if fitting is inner else evolve(message, **{plan.inside: fitting})
+            if self._plans.get(type(inner), plan) is not None:
+                fitting = self.outgoing(inner, advertised)
+                message = message if fitting is inner else evolve(message, **{plan.inside: fitting})
         if self.paths:
             for where in plan.paths:
-                if not all(is_absolute(each) for each in _values(message, where)):
+                if _relative(message, where):
                     raise ValueError(f"{'.'.join(where)} of a {type(message).__name__} must be absolute")
         if not self.capabilities:
             return message
@@ -230,7 +262,7 @@ class Gates:
             return
         if self.paths:
             for where in plan.strict:
-                if not all(is_absolute(each) for each in _values(message, where)):
+                if _relative(message, where):
                     path = ".".join(("$", *_wire_path(type(message), where)))
                     raise InvalidParams(data=[{"path": path, "reason": "must be absolute"}])
         for need in plan.refused if self.capabilities else ():

@@ -551,3 +551,40 @@ def test_what_happens_silently_is_logged() -> None:
     )
     assert unsaid == "fs/read_text_file has a handler, but the capabilities do not say fs.readTextFile"
     assert partial.startswith("terminal is not advertised, for nothing handles terminal/create, terminal/output, ")
+
+
+def test_an_empty_elicitation_promises_nothing() -> None:
+    """{} is no mode, so nothing has to handle it; a mode is a promise (1.17)."""
+    nothing = v1.ClientCapabilities(elicitation=v1.ElicitationCapabilities())
+    assert AcpClient.builder().client_capabilities(nothing).build().capabilities is nothing
+    form = v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())
+    with pytest.raises(ValueError, match="elicitation needs create_elicitation_handler"):
+        AcpClient.builder().client_capabilities(v1.ClientCapabilities(elicitation=form)).build()
+
+
+def test_what_counts_is_what_was_said() -> None:
+    """An agent that answers initialize itself is held to what it said there (1.12)."""
+    system = v1.SessionCapabilities(system_prompt=v1.SessionSystemPromptCapabilities())
+    said = v1.AgentCapabilities(session_capabilities=system)
+    builder = agent().initialize_handler(
+        lambda request: v1.InitializeResponse(protocol_version=1, agent_capabilities=said)
+    )
+    half = AgentHalf(builder.build())
+    prompt_ = {"mode": "append", "content": [{"type": "text", "text": "x"}]}
+    half.send({"id": 1, "method": "session/new", "params": {"cwd": "/w", "mcpServers": [], "systemPrompt": prompt_}})
+    assert "result" in half.answers(1)[0]
+    assert half.connection.own_capabilities == said
+
+
+def test_a_relative_path_of_many() -> None:
+    """One relative path among absolute ones is enough, and nothing is missing where there are none (1.01)."""
+    half = AgentHalf(agent().build())
+    places = [v1.ToolCallLocation(path="/a"), v1.ToolCallLocation(path="C:\\b"), v1.ToolCallLocation(path="c")]
+    with pytest.raises(ValueError, match="locations.path of a ToolCall"):
+        half.connection.send_update("s1", v1.ToolCall(tool_call_id="t", title="t", locations=places))
+    half.connection.send_update("s1", v1.ToolCall(tool_call_id="t", title="t", locations=places[:2]))
+    half.connection.send_update("s1", v1.ToolCallUpdate(tool_call_id="t", locations=None))
+    asked = v1.ToolCallUpdate(tool_call_id="t", content=[v1.Diff(path="c", new_text="")])
+    with pytest.raises(ValueError, match="tool_call.content.path of a RequestPermissionRequest"):
+        half.connection.call(v1.RequestPermissionRequest(session_id="s1", tool_call=asked, options=[]))
+    assert [each["method"] for each in half.take()] == ["session/update"] * 2

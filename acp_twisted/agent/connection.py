@@ -20,13 +20,12 @@ from acp_twisted.agent.client_calls import SessionClient
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.agent.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
-from acp_twisted.elicitations import Elicitations
+from acp_twisted.elicitations import Elicitations, filled_in
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
     InvalidParams,
     InvalidRequest,
-    InvalidResponse,
     MethodNotFound,
     NotInitialized,
     ResourceNotFound,
@@ -74,6 +73,7 @@ class AgentConnection(Connection):
         self.client_info: v1.Implementation | None = None
         self._initialized = False
         self._sessions: dict[str, PromptSession] = {}
+        self._advertised: v1.AgentCapabilities | None = None
         self._subagents: dict[str, None] = {}
         self._elicitations = Elicitations(self.limits.max_elicitations)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
@@ -151,7 +151,7 @@ class AgentConnection(Connection):
         """
         What the agent has advertised.
         """
-        return self.agent.capabilities
+        return self.agent.capabilities if self._advertised is None else self._advertised
 
     def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
         """
@@ -164,7 +164,7 @@ class AgentConnection(Connection):
         if isinstance(request, v1.ElicitationUrlMode):
             self._elicit(call, request.elicitation_id)
         elif isinstance(request, v1.ElicitationFormMode):
-            call.addCallback(_fitting, request.requested_schema)
+            call.addCallback(filled_in, request.requested_schema)
         return call
 
     def _elicit(self, call: Call[Any], elicitation_id: str) -> None:
@@ -281,10 +281,11 @@ class AgentConnection(Connection):
         handler = self._handlers.get("initialize") or self._describe
         return _then(outcome(handler(params, self)), self._initialize_answered)
 
-    def _initialize_answered(self, response: object) -> object:
+    def _initialize_answered(self, response: Any) -> object:
         encoded: Any = self._encode(response, V1.require("initialize"))
         if self.agent.extra_capabilities:
             encoded["agentCapabilities"] = {**encoded.get("agentCapabilities", {}), **self.agent.extra_capabilities}
+        self._advertised = response.agent_capabilities
         self._initialized = True
         return encoded
 
@@ -496,23 +497,6 @@ def _cancelled(result: object) -> v1.PromptResponse:
     if isinstance(response, v1.PromptResponse):
         return evolve(response, stop_reason="cancelled")
     return v1.PromptResponse(stop_reason="cancelled")
-
-
-def _fitting(response: v1.CreateElicitationResponse, form: v1.ElicitationSchema) -> v1.CreateElicitationResponse:
-    """
-    What the user has filled in, which is looked at again here (ELIC-AGENT-REVALIDATE).
-
-    @raise InvalidResponse: when he accepted a form with what it does not allow.
-    """
-    if response.action == "accept":
-        # Most conversations have no forms.
-        from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
-
-        wrong = problems_of(form, response.content, patterns=True)
-        if wrong:
-            problems = [{"path": path, "reason": reason} for path, reason in wrong]
-            raise InvalidResponse("the answer to elicitation/create does not fit its form", problems)
-    return response
 
 
 def _random_session(_: object, __: object) -> v1.NewSessionResponse:
