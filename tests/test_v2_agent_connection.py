@@ -181,8 +181,8 @@ def test_the_agent_may_refuse_a_prompt_before_it_is_inserted() -> None:
 
 def test_session_cancel_ends_the_work_once() -> None:
     """
-    V2D1, V2D5, V2S4-V2S7, V2N2, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one idle,
-    and only then nothing; whatever the handler returned or raised.
+    V2D1, V2D5, V2S4-V2S7, V2N2, V2N5, V2N7, V2N8: the token is set, what the handler still says goes out, then one
+    idle, and only then nothing; whatever the handler returned or raised.
     """
     half, handler = running()
     context = handler.contexts[-1]
