@@ -1,10 +1,22 @@
 """
-The elicitations of one connection that send the user to a web page, and that are not over yet.
+What a connection knows of its elicitations: those that send the user to a web page and are not over yet, and whether
+what was filled in fits its form.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from acp_twisted.errors import InternalError, InvalidResponse
+from acp_twisted.schema.converter import structure
+from acp_twisted.schema.values import Problem, SchemaError
+
+_log = Logger()
 
 
 class Elicitations:
@@ -51,3 +63,50 @@ class Elicitations:
             return False
         del self._ids[elicitation_id]
         return True
+
+
+def answered_form(result: Any, params: dict[str, Any], kind: Any) -> Any:
+    """
+    The answer of a client's handler to a form, which is not sent when it is none that the form allows
+    (ELIC-ACCEPT-CONTENT-SCHEMA).
+
+    @param result: the answer as JSON, or a Deferred of it.
+    @param params: those of the request, as JSON.
+    @param kind: the class of forms.
+    @raise InternalError: then; its data says where and why, never what was filled in.
+    """
+    if isinstance(result, Deferred):
+        return result.addCallback(answered_form, params, kind)
+    if not isinstance(result, dict) or result.get("action") != "accept" or params.get("mode") != "form":
+        return result
+    # Most conversations have no forms.
+    from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
+
+    try:
+        form = structure(params.get("requestedSchema"), kind)
+    except SchemaError:
+        return result  # who takes a request as it came is given forms that are none
+    wrong = _described(problems_of(form, result.get("content")))
+    if wrong:
+        _log.error("the elicitation handler's answer does not fit the form: {problems}", problems=wrong)
+        raise InternalError("The answer does not fit the form", wrong)
+    return result
+
+
+def filled_in(response: Any, form: Any) -> Any:
+    """
+    What the client says that the user has filled in, which an agent looks at again (ELIC-AGENT-REVALIDATE).
+
+    @raise InvalidResponse: when he accepted the form with what it does not allow.
+    """
+    if response.action == "accept":
+        from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
+
+        wrong = _described(problems_of(form, response.content, patterns=True))
+        if wrong:
+            raise InvalidResponse("the answer to elicitation/create does not fit its form", wrong)
+    return response
+
+
+def _described(problems: Sequence[Problem]) -> list[dict[str, str]]:
+    return [{"path": path, "reason": reason} for path, reason in problems]

@@ -7,10 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_halves_v2 import AgentHalf, builder
 from conftest import LoggedErrors
+from halves_v2 import ClientHalf
 
 from acp_twisted import AcpAgent, AcpClient, InternalError, InvalidResponse, PromptContext
-from acp_twisted.schema import v1
+from acp_twisted.schema import v1, v2
 from acp_twisted.schema.converter import structure
 from acp_twisted.schema.values import UnknownVariant
 from acp_twisted.testing import (
@@ -181,3 +183,26 @@ def test_a_page_belongs_to_its_connection() -> None:
         other.transcript.assert_never("elicitation/complete")
         mine.agent.peer.notify("elicitation/complete", {"elicitationId": "no such \u2028"})
     assert [each.elicitation_id for each in told] == [first]
+
+
+def test_forms_of_version_2() -> None:
+    """ELIC-ACCEPT-CONTENT-SCHEMA, ELIC-AGENT-REVALIDATE: the same there, on both sides."""
+    asked = {"mode": "form", "message": "Who?", "sessionId": "s1", "requestedSchema": FORM}
+    answer = v2.CreateElicitationResponse(action="accept", content={"age": "7"})
+    client = AcpClient.builder().create_elicitation_handler(lambda _: answer).protocol_versions(2).build()
+    half = ClientHalf(client)
+    half.send({"id": 9, "method": "elicitation/create", "params": asked})
+    assert [each["error"]["code"] for each in half.answers(9)] == [-32603]
+
+    outcomes: list[Any] = []
+    form = structure(FORM, v2.ElicitationSchema)
+
+    async def prompt(_: object, context: Any) -> None:
+        request = v2.ElicitationFormMode(message="Who?", session_id=context.session_id, requested_schema=form)
+        context.create_elicitation(request).addBoth(outcomes.append)
+
+    agent = AgentHalf(builder(prompt))
+    agent.prompt()
+    [number] = [each["id"] for each in agent.take() if each.get("method") == "elicitation/create"]
+    agent.send({"id": number, "result": {"action": "accept", "content": {"age": 1.5}}})
+    assert outcomes[0].check(InvalidResponse)

@@ -18,11 +18,10 @@ from acp_twisted.client.session import ClientSession
 from acp_twisted.client.starting import not_started
 from acp_twisted.client.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
-from acp_twisted.elicitations import Elicitations
+from acp_twisted.elicitations import Elicitations, answered_form
 from acp_twisted.errors import (
     AcpConnectionError,
     AcpVersionError,
-    InternalError,
     InvalidParams,
     NotInitialized,
 )
@@ -32,7 +31,7 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
-from acp_twisted.schema.converter import structure, unstructure
+from acp_twisted.schema.converter import unstructure
 from acp_twisted.schema.methods import Method
 from acp_twisted.schema.vocabulary import V1
 
@@ -476,9 +475,7 @@ class ClientConnection(Connection):
         """
         params = request.params if isinstance(request.params, dict) else {}
         if params.get("mode") == "form":
-            filled = super().handle_request(request, gate)
-            form = params["requestedSchema"]
-            return filled.addCallback(_fitting, form) if isinstance(filled, Deferred) else _fitting(filled, form)
+            return answered_form(super().handle_request(request, gate), params, v1.ElicitationSchema)
         elicitation_id = params.get("elicitationId")
         if params.get("mode") != "url" or not isinstance(elicitation_id, str):
             return super().handle_request(request, gate)
@@ -571,21 +568,3 @@ class ClientConnection(Connection):
 
 
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
-
-
-def _fitting(result: Any, form: object) -> Any:
-    """
-    The answer to a form, which is not sent when it is none that the form allows (ELIC-ACCEPT-CONTENT-SCHEMA).
-
-    @raise InternalError: then; its data says where and why, never what was filled in.
-    """
-    if isinstance(result, dict) and result.get("action") == "accept":
-        # Most conversations have no forms.
-        from acp_twisted.schema.forms import problems_of  # noqa: PLC0415
-
-        wrong = problems_of(structure(form, v1.ElicitationSchema), result.get("content"))
-        if wrong:
-            problems = [{"path": path, "reason": reason} for path, reason in wrong]
-            _log.error("the elicitation handler's answer does not fit the form: {problems}", problems=problems)
-            raise InternalError("The answer does not fit the form", problems)
-    return result

@@ -20,7 +20,7 @@ from acp_twisted.agent.v2.prompt import Prompt
 from acp_twisted.agent.v2.rules import refuse_unknown
 from acp_twisted.agent.v2.session import AgentSession
 from acp_twisted.connection import Connection, decode
-from acp_twisted.elicitations import Elicitations
+from acp_twisted.elicitations import Elicitations, filled_in
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
@@ -156,6 +156,8 @@ class AgentConnection(Connection):
         call = super().prepare(request, wait=wait, wait_timeout=wait_timeout)
         if isinstance(request, v2.ElicitationUrlMode):
             self._elicit(call, request.elicitation_id)
+        elif isinstance(request, v2.ElicitationFormMode):
+            call.addCallback(filled_in, request.requested_schema)
         if isinstance(request, v2.RequestPermissionRequest):
             session = self._sessions.get(request.session_id)
             if session is not None:

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.v2.session import ClientSession
 from acp_twisted.connection import Connection, decode
+from acp_twisted.elicitations import answered_form
 from acp_twisted.errors import (
     AcpCapabilityError,
     AcpConnectionError,
@@ -372,7 +373,10 @@ class ClientConnection(Connection):
             raise MethodNotFound(data={"method": request.method})  # there may be a handler, for version 1
         if request.method == "session/request_permission":
             return self._asked_for_permission(request, gate)
-        return super().handle_request(request, gate)
+        result = super().handle_request(request, gate)
+        if request.method == "elicitation/create" and isinstance(request.params, dict):
+            return answered_form(result, request.params, v2.ElicitationSchema)
+        return result
 
     def _asked_for_permission(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         handler = self._handlers.get(request.method)
