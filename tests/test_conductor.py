@@ -148,6 +148,15 @@ def test_the_order_of_the_end() -> None:
     assert gone.called
 
 
+def test_a_chain_that_was_never_asked_for_anything() -> None:
+    """It ends without having begun; nothing is started for its end."""
+    agents = RawFactory()
+    client, chain = start(Conductor.builder().proxy(passing()).agent(agents).build())
+    assert chain.shutdown().called
+    assert client.lost
+    assert agents.ends == []
+
+
 def test_a_client_that_has_said_everything_is_answered_first() -> None:
     """The end of its output is a half-close: what it asked is answered, then the chain ends."""
     chain = RawChain([passing()])

@@ -110,8 +110,11 @@ async def test_a_client_that_reads_nothing(real_reactor: Any) -> None:
     real_reactor.callLater(0.5, wait.callback, None)
     await wait
     transport.resumeProducing()
-    texts = [int(update.content.text) async for update in turn.updates() if isinstance(update, v1.AgentMessageChunk)]
-    assert texts == list(range(1, 20001))
+    numbers: list[int] = []
+    async for update in turn.updates():
+        if isinstance(update, v1.AgentMessageChunk) and isinstance(update.content, v1.TextContent):
+            numbers.append(int(update.content.text))
+    assert numbers == list(range(1, 20001))
     assert (await turn.response).stop_reason == "end_turn"
     await connection.close()
     await service.stopService()

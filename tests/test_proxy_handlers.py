@@ -228,6 +228,30 @@ def test_a_request_of_its_own_times_out_and_is_given_up() -> None:
     assert other.cancel_sent
 
 
+def test_nothing_is_forwarded_for_nobody() -> None:
+    """A handler that comes to forward a request whose link is gone is told so, and ends with it (rule 1)."""
+    work: Deferred[Any] = Deferred()
+    outcomes: list[Any] = []
+
+    async def handle(_: Any, context: ProxyContext) -> Any:
+        try:
+            await work
+        finally:
+            try:
+                context.forward()
+            except AcpError as error:
+                outcomes.append(error.code)
+
+    chain = one(AcpProxy.builder().client_request_handler("_x/ask", handle).build())
+    chain.client.send({"id": 1, "method": "_x/ask"})
+    chain.agent.take()
+    assert chain.client.transport is not None
+    chain.client.transport.abort("gone")
+    assert outcomes == [-32800]
+    assert chain.agent.received == []
+    assert chain.agent.lost
+
+
 def test_params_that_do_not_fit_are_refused() -> None:
     """What a handler of typed messages can't be given is not slipped past it."""
     seen: list[Any] = []

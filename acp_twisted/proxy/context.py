@@ -142,11 +142,14 @@ class ProxyContext:
         @param method: another method.
         @param timeout: seconds for a request; 0 is without end.
         @return: a L{ProxyCall} for a request.  For a notification, a Deferred that fires when there is room for more.
+        @raise RequestCancelled: when the request is answered already, since its link was lost, say.
         """
         name = self.method if method is None else method
         params = self.params if message is _AS_IT_CAME else self._text(message)
         if self._request is None:
             return tell(self._onward, name, params)
+        if self._request.answered:
+            raise RequestCancelled("The request is answered")
         call = ask(self._onward, name, params, self._schema if method is None else None, timeout, self.token)
         self._forwarded.append(call)
         return call
