@@ -17,6 +17,7 @@ from mcp_parts import HANDSHAKE, STATELESS, tools_server
 from test_mcp_over_acp import Chain
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
+from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.http_headers import Headers
@@ -191,6 +192,43 @@ async def test_who_may_not(served: Served, headers: dict[str, str], leave_out: s
     status, answer, _ = await served.post({"id": 1, "method": "tools/list"}, leave_out=leave_out, **headers)
     assert status == code
     assert served.entry.headers[0].value not in json.dumps(answer)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_who_it_is_may_be_found_out_later(served: Served, known: bool) -> None:
+    """Nothing is made of a request before, and nothing of one that is nobody's, or that has gone meanwhile."""
+    asked: list[Deferred[object]] = []
+
+    class Later:
+        challenges = (b'Bearer realm="tools"',)
+
+        def authenticate(self, request: Any) -> Deferred[object]:
+            asked.append(Deferred())
+            return asked[-1]
+
+    (resource,) = served.bridge._resources.values()
+    resource._authentication = Later()
+    message = {"id": 1, "method": "tools/list", "params": {"_meta": META}}
+    mirrors = {"MCP-Protocol-Version": STATELESS, "Mcp-Method": "tools/list"}
+    waiting = Deferred.fromCoroutine(served.post(message, **mirrors))
+    await until(served.reactor, lambda: len(asked) == 1)
+    gone = Deferred.fromCoroutine(served.post(message, **mirrors))
+    await until(served.reactor, lambda: len(asked) == 2)
+    assert not waiting.called
+    gone.cancel()
+    gone.addErrback(lambda _: None)
+    served_requests = resource._active
+    if known:
+        asked[0].callback("somebody")
+    else:
+        asked[0].errback(RuntimeError("the directory is away"))
+    status, answer, headers = await waiting
+    assert status == (200 if known else 401)
+    assert ("result" in answer) == known
+    assert headers.getRawHeaders("www-authenticate", []) == ([] if known else ['Bearer realm="tools"'])
+    await deferLater(served.reactor, 0.1)
+    asked[1].callback("somebody")
+    assert not served_requests
 
 
 async def test_other_verbs_and_other_addresses(served: Served) -> None:

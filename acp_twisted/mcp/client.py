@@ -186,7 +186,8 @@ class McpClient:
         Send C{tools/call}.
 
         @param timeout: seconds without a sign of life; L{None} is the client's C{request_timeout}, 0 is without end.
-        @param max_timeout: seconds that progress can't stretch it beyond; L{None} is the client's own.
+        @param max_timeout: seconds that progress can't stretch it beyond, and that hold without a C{timeout} too;
+            L{None} is the client's own, 0 is without end.
         @param on_progress: told of each L{Progress}.
         @param meta: goes into C{_meta}.
         @return: what the tool came to, its failure included (C{is_error}).

@@ -8,8 +8,9 @@ go.  A client of an older revision may also send C{notifications/cancelled}.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from attrs import frozen
@@ -152,18 +153,53 @@ class McpResource(Resource):
         """
         Answer one request of HTTP.
         """
-        try:
+        with self._refusing(request):
             self._admit(request)
-            if request.method == b"POST":
-                self._post(request)
-            elif request.method == b"DELETE":
-                self._delete(request)
+            who: object = None
+            if self._authentication is not None:
+                try:
+                    who = self._authentication.authenticate(request)
+                except Exception:
+                    self._unauthorized(request)
+            if isinstance(who, Deferred):
+                who.addCallback(lambda _: self._serve(request))
+                who.addErrback(self._not_served, request)
             else:
-                request.setHeader(b"allow", b"POST, DELETE")
-                raise _Refused(405, InvalidRequest("Only POST is supported"))
-        except _Refused as refused:
-            answer_json(request, refused.status, error_bytes(refused.request_id, refused.error))
+                self._serve(request)
         return NOT_DONE_YET
+
+    @contextmanager
+    def _refusing(self, request: Any) -> Iterator[None]:
+        try:
+            yield
+        except _Refused as refused:
+            if request.channel is not None:
+                answer_json(request, refused.status, error_bytes(refused.request_id, refused.error))
+
+    def _unauthorized(self, request: Any) -> NoReturn:
+        for challenge in self._authentication.challenges or (b"Bearer",):
+            request.responseHeaders.addRawHeader(b"www-authenticate", challenge)
+        raise _Refused(401, InvalidRequest("Unauthorized")) from None
+
+    def _not_served(self, failure: Failure, request: Any) -> None:
+        """
+        Who it is was found out later, and it is nobody.
+        """
+        with self._refusing(request):
+            if failure.check(_Refused):
+                failure.raiseException()
+            self._unauthorized(request)
+
+    def _serve(self, request: Any) -> None:
+        if request.channel is None:
+            return  # it has gone while it was found out who it is
+        if request.method == b"POST":
+            self._post(request)
+        elif request.method == b"DELETE":
+            self._delete(request)
+        else:
+            request.setHeader(b"allow", b"POST, DELETE")
+            raise _Refused(405, InvalidRequest("Only POST is supported"))
 
     def _admit(self, request: Any) -> None:
         """
@@ -174,12 +210,6 @@ class McpResource(Resource):
             raise _Refused(403, InvalidRequest("Invalid Origin"))
         if not host_is_allowed(request, self._hosts):
             raise _Refused(403, InvalidRequest("Invalid Host"))
-        if self._authentication is not None:
-            try:
-                self._authentication.authenticate(request)
-            except Exception:
-                request.setHeader(b"www-authenticate", b"Bearer")
-                raise _Refused(401, InvalidRequest("Unauthorized")) from None
         if getattr(request, "too_large", False):
             raise _Refused(413, InvalidRequest("Message too large"))
 
