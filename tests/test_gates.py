@@ -580,11 +580,11 @@ def test_a_relative_path_of_many() -> None:
     """One relative path among absolute ones is enough, and nothing is missing where there are none (1.01)."""
     half = AgentHalf(agent().build())
     places = [v1.ToolCallLocation(path="/a"), v1.ToolCallLocation(path="C:\\b"), v1.ToolCallLocation(path="c")]
-    with pytest.raises(ValueError, match="locations.path of a ToolCall"):
+    with pytest.raises(ValueError, match=r"locations\.path of a ToolCall"):
         half.connection.send_update("s1", v1.ToolCall(tool_call_id="t", title="t", locations=places))
     half.connection.send_update("s1", v1.ToolCall(tool_call_id="t", title="t", locations=places[:2]))
     half.connection.send_update("s1", v1.ToolCallUpdate(tool_call_id="t", locations=None))
     asked = v1.ToolCallUpdate(tool_call_id="t", content=[v1.Diff(path="c", new_text="")])
-    with pytest.raises(ValueError, match="tool_call.content.path of a RequestPermissionRequest"):
+    with pytest.raises(ValueError, match=r"tool_call\.content\.path of a RequestPermissionRequest"):
         half.connection.call(v1.RequestPermissionRequest(session_id="s1", tool_call=asked, options=[]))
     assert [each["method"] for each in half.take()] == ["session/update"] * 2

@@ -4,17 +4,20 @@ Whoever watches a connection: what he is told, what he may add, and that he can 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from conftest import LoggedErrors
-from halves import AgentHalf, ClientHalf, prompt
+from halves import AgentHalf, ClientHalf, Raw, prompt
+from halves_v2 import ClientHalf as SecondClientHalf
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from wire import failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
@@ -25,6 +28,7 @@ from acp_twisted.interfaces import IInstrument, ISpan
 from acp_twisted.schema import v1
 from acp_twisted.telemetry import OpenTelemetry
 from acp_twisted.tracing import PassTraceContext, trace_context, with_trace_context
+from acp_twisted.transports.memory import MemoryLink
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -301,3 +305,22 @@ def test_notifications_have_spans_when_they_are_wanted() -> None:
     assert (received.name, received.kind) == ("session/update", trace.SpanKind.CONSUMER)
     assert (sent.name, sent.kind) == ("_x", trace.SpanKind.PRODUCER)
     assert half.take()[-1]["params"]["_meta"]["traceparent"]
+
+
+def test_version_2_is_watched_too() -> None:
+    """The instrument that the builder was given watches whichever version is spoken, on both sides (6.3)."""
+    notes = Notes()
+    versioned = AcpClient.builder().instrument(notes).protocol_versions(2)
+    half = SecondClientHalf(versioned.build())
+    assert "sent session/new: done" in notes.take()
+    half.connection.ext_notification("_x")
+    assert notes.take() == ["sent _x: done"]
+    served = agent(lambda request: Deferred()).instrument(notes).protocol_versions(1, 2).build()
+    link = MemoryLink(Raw(), served.build_receiver(Clock()), Clock())
+    info = {"name": "raw", "version": "1"}
+    for number, (method, params) in enumerate(
+        [("initialize", {"protocolVersion": 2, "info": info}), ("session/new", {"cwd": "/w"})]
+    ):
+        link.a.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+        link.deliver_all()
+    assert "got session/new: done" in notes.take()

@@ -72,6 +72,7 @@ class AgentConnection(Connection):
             answers_noise=True,
             vocabulary=vocabulary(2),
             gates=second.gates,
+            instrument=agent.instrument,
         )
         self.agent = agent
         self.client_capabilities = v2.ClientCapabilities()

@@ -66,6 +66,7 @@ class ClientConnection(Connection):
             answers_noise=False,
             vocabulary=vocabulary(2),
             gates=client.gates,
+            instrument=client.first.instrument,
         )
         self.client = client
         self.agent_capabilities = v2.AgentCapabilities()
