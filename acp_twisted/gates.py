@@ -103,6 +103,8 @@ def _relative(message: Any, where: tuple[str, ...]) -> bool:
         items = getattr(message, where[0])
         if not items:
             return False
+        if not isinstance(items, list | tuple):
+            items = [items]
     elif len(where) > 2:
         items = _values(message, where[:-1])
     member = where[-1]
