@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -295,3 +297,13 @@ def test_an_agent_of_version_1_is_told_of_files_on_a_new_connection(features: bo
     assert sent["params"]["clientCapabilities"]["fs"]["readTextFile"] is True
     other.send({"id": sent["id"], "result": FIRST})
     assert talk.outcome is other.connection
+
+
+def test_a_client_of_version_1_loads_nothing_of_version_2() -> None:
+    """Who does not want version 2 does not wait for its classes."""
+    program = (
+        "import sys; from acp_twisted import AcpClient; AcpClient.builder().build(); "
+        "import acp_twisted.cli.prompt; print([name for name in sys.modules if name.endswith('v2') or '.v2.' in name])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -191,7 +191,7 @@ async def test_the_life_of_a_session(entry: str, programs: Programs, workspace: 
     ]
     assert len(replayed) == 2
     assert states(outcome)[-1] == "idle"
-    assert [event["code"] for event in outcome.events("error")] == [-32602, -32601, -32002, -32002]
+    assert [event["code"] for event in outcome.events("error")] == [-32602, -32602, -32002, -32002]
     assert len(outcome.events("result")) == 4, outcome.explain()
 
 
