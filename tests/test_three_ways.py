@@ -78,8 +78,8 @@ def test_the_same_agent(way: str) -> None:
 
 # ---- equal in power
 
-BY_HAND = {"raw_handler"}
-"""What only the builder has, for other libraries: a handler that takes a request as it came."""
+BY_HAND = {"raw_handler", "method_handler"}
+"""What only the builder has, for other libraries: requests as they came, and methods beside the protocol."""
 
 IN_THE_REACTOR = {"cancel_outstanding", "prepare", "publish", "token", "when_cancelled"}
 """What is of no use in a thread, or is reached by C{SyncPromptContext.context}."""
@@ -93,7 +93,7 @@ def public(kind: type) -> set[str]:
 def test_the_builder_and_the_decorators_handle_the_same() -> None:
     """Each handler of the builder has its decorator, of the same name, and the other way round."""
     setters = {name.removesuffix("_handler") for name in public(AcpAgentBuilder) if name.endswith("_handler")}
-    others = {"acp_agent", "build_agent", "exception_handler"}
+    others = {"acp_agent", "blocking", "build_agent", "exception_handler"}
     decorators = {name for name in decorated.__all__ if name[0].islower()} - others
     assert decorators == {name for name in setters if f"{name}_handler" not in BY_HAND}
 
