@@ -19,6 +19,7 @@ from acp_twisted.errors import (
     AcpVersionError,
     AgentStartError,
     AuthRequired,
+    HttpStatusError,
     InternalError,
     InvalidParams,
     InvalidRequest,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from acp_twisted.proxy.conductor import Conductor
     from acp_twisted.proxy.proxy import AcpProxy
     from acp_twisted.transports.http.resource import AcpResource
+    from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 __all__ = [
     "AcpAgent",
@@ -60,6 +62,7 @@ __all__ = [
     "AgentCommand",
     "AgentConnection",
     "AgentStartError",
+    "AgentUrl",
     "AuthRequired",
     "Call",
     "CancelHandle",
@@ -68,6 +71,7 @@ __all__ = [
     "ClientConnection",
     "ClientSession",
     "Conductor",
+    "HttpStatusError",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -86,6 +90,7 @@ __all__ = [
     "ResourceNotFound",
     "SessionBusy",
     "SyncPromptContext",
+    "TlsOptions",
     "TurnResult",
     "__version__",
     "current_token",
@@ -95,7 +100,9 @@ __all__ = [
 _LATER = {
     "AcpProxy": "acp_twisted.proxy.proxy",
     "AcpResource": "acp_twisted.transports.http.resource",
+    "AgentUrl": "acp_twisted.transports.http.url",
     "Conductor": "acp_twisted.proxy.conductor",
+    "TlsOptions": "acp_twisted.transports.http.url",
 }
 """Names whose rooms are imported when they are first asked for, so that an agent does not pay for them."""
 

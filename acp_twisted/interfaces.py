@@ -131,7 +131,7 @@ class ILaneReceiver(IMessageReceiver):
 
 class IMessageEndpoint(Interface):
     """
-    A place to connect to that says itself how: an L{acp_twisted.transports.url.AgentUrl}, say.
+    A place to connect to that says itself how: an L{acp_twisted.transports.http.url.AgentUrl}, say.
     """
 
     def connect_receiver(reactor: Any, receiver: IMessageReceiver, limits: Limits) -> Deferred[IMessageTransport]:

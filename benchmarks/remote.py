@@ -25,16 +25,21 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.task import deferLater
+from twisted.internet.endpoints import serverFromString
+from twisted.internet.task import deferLater, react
+from twisted.web.server import Site
 
 from acp_twisted import AcpAgent, AcpClient, ClientConnection, ClientSession, Limits, PromptContext
 from acp_twisted.schema import v1
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.resource import AcpResource
+from acp_twisted.transports.http.site import place
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from peers import peer  # noqa: E402
+from test_integration_tls import write_certificate  # noqa: E402
 
 LIMITS = Limits(max_connections_per_address=100_000, ping_interval=0, exit_grace=10)
 AT_ONCE = 50
@@ -88,11 +93,7 @@ def serve(tls: str) -> None:
 
     @param tls: a folder for a certificate; empty for none.
     """
-    from twisted.internet import endpoints, reactor
-    from twisted.web.server import Site
-
-    from acp_twisted.transports.http.resource import AcpResource
-    from acp_twisted.transports.http.site import place
+    from twisted.internet import reactor  # noqa: PLC0415 - only the server's
 
     real: Any = reactor
     count = 0
@@ -119,9 +120,9 @@ def serve(tls: str) -> None:
 
     def listening(port: Any) -> None:
         settle()
-        print(json.dumps({"port": port.getHost().port, "pid": os.getpid()}), flush=True)
+        say(json.dumps({"port": port.getHost().port, "pid": os.getpid()}))
 
-    endpoints.serverFromString(real, where).listen(site).addCallback(listening)
+    serverFromString(real, where).listen(site).addCallback(listening)
     real.run()
 
 
@@ -227,8 +228,6 @@ async def load(reactor: Any, options: argparse.Namespace) -> None:
     theirs = peer("python-remote").command(HERE / "peers" / "python_sdk_remote.py")
     print_row("", "in order", "errors", "p50, ms", "p99, ms", "of few", "KiB each idle")
     with tempfile.TemporaryDirectory() as folder:
-        from test_integration_tls import write_certificate
-
         write_certificate(Path(folder))
         ways = [
             ("acp_twisted, ws, connections", ours, "ws", False),
@@ -272,14 +271,22 @@ async def compare(
             f"{figures.opened_bytes / 1024:.1f}",
         )
         for error in figures.errors[:3]:
-            print(f"    {error}", flush=True)
+            say(f"    {error}")
 
 
 def print_row(title: str, *cells: str) -> None:
     """
     A line of the table.
     """
-    print(f"{title:42}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+    say(f"{title:42}" + "".join(f"{cell:>14}" for cell in cells))
+
+
+def say(line: str) -> None:
+    """
+    Print a line now.
+    """
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -295,9 +302,7 @@ def main() -> None:
     if options.serve:
         serve(options.tls)
         return
-    from twisted.internet import task
-
-    task.react(lambda reactor: Deferred.fromCoroutine(load(reactor, options)))
+    react(lambda reactor: Deferred.fromCoroutine(load(reactor, options)))
 
 
 if __name__ == "__main__":

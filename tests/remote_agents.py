@@ -22,7 +22,7 @@ from acp_twisted.limits import MiB
 from acp_twisted.schema import v1
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.site import AcpSite
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 OPTIONS = (
     v1.PermissionOption(option_id="yes", name="Allow", kind="allow_once"),

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from acp_twisted import AcpClient
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 
 async def main(reactor: Any) -> None:

@@ -21,7 +21,7 @@ from acp_twisted.errors import AcpConnectionError, HttpStatusError
 from acp_twisted.interfaces import IMessageEndpoint
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.cookies import Cookies
-from acp_twisted.transports.url import AgentUrl
+from acp_twisted.transports.http.url import AgentUrl
 from acp_twisted.transports.websocket_client import ClientWebSocket, WebSocketClientProtocol
 
 
@@ -71,7 +71,7 @@ def test_nothing_of_it_is_imported_unless_needed() -> None:
     code = (
         "import sys, acp_twisted\n"
         "print([name for name in sys.modules if name.startswith(('acp_twisted.transports.http', 'wsproto', 'h2',"
-        " 'twisted.web', 'acp_twisted.transports.url', 'acp_twisted.transports.websocket'))])"
+        " 'twisted.web', 'acp_twisted.transports.http.url', 'acp_twisted.transports.websocket'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -32,7 +32,7 @@ from acp_twisted import (
 from acp_twisted.client.service import ClientService
 from acp_twisted.errors import HttpStatusError
 from acp_twisted.schema import v1
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 PROGRAM = Path(__file__).with_name("remote_client_program.py")
 pytestmark = [

@@ -188,7 +188,7 @@ def _endpoint_problem(description: str) -> str | None:
     What is wrong with an endpoint, if anything.
     """
     if "://" in description:
-        from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415 - not everybody's agent is remote
+        from acp_twisted.transports.http.url import AgentUrl  # noqa: PLC0415 - not everybody's agent is remote
 
         try:
             AgentUrl(url=description)

@@ -105,7 +105,7 @@ class AcpClient:
         Connect to an agent, or start one.
 
         @param where: an endpoint, as an object or as users type it (C{"tcp:localhost:8123"}); a URL
-            (C{"wss://host/acp"}) or an L{AgentUrl<acp_twisted.transports.url.AgentUrl>}; or an L{AgentCommand}.
+            (C{"wss://host/acp"}) or an L{AgentUrl<acp_twisted.transports.http.url.AgentUrl>}; or an L{AgentCommand}.
         @return: the connection, on which L{ClientConnection.initialize} comes first.  It fails with
             L{AcpConnectionError<acp_twisted.errors.AcpConnectionError>}, or with
             L{AgentStartError<acp_twisted.errors.AgentStartError>} when the command can't be started.
@@ -131,7 +131,7 @@ def open_link(reactor: Any, where: Where, receiver: IMessageReceiver, limits: Li
 
 
 def _url(where: str) -> IMessageEndpoint:
-    from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415
+    from acp_twisted.transports.http.url import AgentUrl  # noqa: PLC0415
 
     return AgentUrl(url=where)
 

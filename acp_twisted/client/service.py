@@ -47,7 +47,7 @@ class ClientService(Service):
     ) -> None:
         """
         @param where: an endpoint, as an object or as users type it, a URL or an
-            L{AgentUrl<acp_twisted.transports.url.AgentUrl>}, or an
+            L{AgentUrl<acp_twisted.transports.http.url.AgentUrl>}, or an
             L{AgentCommand<acp_twisted.transports.process.AgentCommand>}.
         @param reactor: connects, starts programs, and runs the timers.
         @param prepare: called with each initialized connection before it is handed out, to authenticate say; a
@@ -334,7 +334,7 @@ def _endpoint(reactor: Any, where: str) -> IStreamClientEndpoint | IMessageEndpo
     @raise ValueError: when the string describes none; the message says which.
     """
     if "://" in where:
-        from acp_twisted.transports.url import AgentUrl  # noqa: PLC0415
+        from acp_twisted.transports.http.url import AgentUrl  # noqa: PLC0415
 
         return AgentUrl(url=where)
     try:

@@ -22,7 +22,7 @@ from acp_twisted.limits import KiB, Limits
 from acp_twisted.transports.http.answers import status_words
 from acp_twisted.transports.http.cookies import Cookies
 from acp_twisted.transports.http.requests import CONNECT_SECONDS, connect_protocol, explain
-from acp_twisted.transports.url import AgentUrl
+from acp_twisted.transports.http.url import AgentUrl
 from acp_twisted.transports.websocket import WebSocketTransport
 
 MAX_HEAD_BYTES: Final = 64 * KiB

@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import socket
+import sys
 import time
 from typing import Any
 from uuid import uuid4
@@ -48,7 +49,8 @@ async def main() -> None:
     gc.collect()
     gc.freeze()  # as the other server does
     listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    print(json.dumps({"port": listening.getsockname()[1], "pid": os.getpid()}), flush=True)
+    sys.stdout.write(json.dumps({"port": listening.getsockname()[1], "pid": os.getpid()}) + "\n")
+    sys.stdout.flush()
     config = Config(create_asgi_app(lambda _conn: StreamingAgent()), log_level="error")
     await Server(config).serve([listening])
 

@@ -20,7 +20,7 @@ from twisted.internet.task import deferLater
 
 from acp_twisted import ClientConnection
 from acp_twisted.schema import v1
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 from interop.programs import Programs, until
 
 pytestmark = [

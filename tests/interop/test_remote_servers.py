@@ -14,7 +14,7 @@ from attrs import frozen
 from acp_twisted import AcpConnectionError, AcpError, ClientSession, RequestCancelled
 from acp_twisted.interfaces import IMessageEndpoint
 from acp_twisted.schema import v1
-from acp_twisted.transports.url import AgentUrl
+from acp_twisted.transports.http.url import AgentUrl
 from interop.editor import Editor, play, texts
 from interop.programs import Programs, kill_group, until
 from interop.remote import open_session, py_server, py_uvicorn_server, serve, start, ts_server

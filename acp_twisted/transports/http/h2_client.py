@@ -32,6 +32,12 @@ STREAM_WINDOW: Final = 256 * KiB
 CONNECTION_WINDOW: Final = 16 * MiB
 """The same for all of them, which is given back at once: an answer that nobody reads holds up no other."""
 
+MAX_STREAMS: Final = 250
+"""
+How many requests are under way on one connection, also where the server allows more: a twisted.web server has trouble
+beyond 1 000, and the more there are the longer each of its writes takes.
+"""
+
 MAX_BLOCKED_BYTES: Final = MiB
 """What may be written to a server that reads nothing (the answers to its pings) before the connection is cut."""
 
@@ -182,7 +188,8 @@ class H2ClientProtocol(Protocol):
         """
         Whether one more request may go over it now.
         """
-        return self.usable and self._h2.open_outbound_streams < self._h2.remote_settings.max_concurrent_streams
+        most = min(MAX_STREAMS, self._h2.remote_settings.max_concurrent_streams)
+        return self.usable and len(self._streams) < most and self._h2.open_outbound_streams < most
 
     @property
     def idle(self) -> bool:

@@ -23,7 +23,7 @@ from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.cookies import Cookies
 from acp_twisted.transports.http.exchange import HttpLayer
-from acp_twisted.transports.url import AgentUrl, TlsOptions
+from acp_twisted.transports.http.url import AgentUrl, TlsOptions
 
 CONNECT_SECONDS: Final = 30.0
 """How long a connection may take to be made, its TLS handshake included."""
