@@ -90,7 +90,10 @@ def test_values_that_are_offered(config_id: str, value: str | bool, fits: bool) 
 
 
 def test_options_that_change() -> None:
-    """An update, and the answer to a change, tell all options anew (1.95, CONFIG-SET-RESPONSE-COMPLETE)."""
+    """
+    An update, and the answer to a change, tell of options (1.95, CONFIG-SET-RESPONSE-COMPLETE).  What they leave out
+    was offered all the same, and is the agent's to refuse.
+    """
     half, session = opened()
     update = {"sessionUpdate": "config_option_update", "configOptions": [FLAT]}
     half.send({"method": "session/update", "params": {"sessionId": "s2", "update": update}})
@@ -98,8 +101,21 @@ def test_options_that_change() -> None:
     half.send({"id": half.last_id(), "result": {"configOptions": [SWITCH]}})
     half.take()
     session.set_config_option("web", True)
+    session.set_config_option("model", "big")
+    assert len(half.take()) == 2
     with pytest.raises(ValueError, match="no option of this id"):
-        session.set_config_option("model", "small")
+        session.set_config_option("effort", "low")
+
+
+def test_a_flood_of_options() -> None:
+    """An agent that offers no end of values is not held to them, for that would take memory (design rule 6)."""
+    half, session = opened(configOptions=[FLAT])
+    for number in range(3):
+        options = [{"value": f"{number}-{each}", "name": "x"} for each in range(4000)]
+        update = {"sessionUpdate": "config_option_update", "configOptions": [{**FLAT, "options": options}]}
+        half.send({"method": "session/update", "params": {"sessionId": "s2", "update": update}})
+    session.set_config_option("anything", "x")
+    assert len(half.take()) == 1
 
 
 def test_what_is_not_known_may_be_tried() -> None:
