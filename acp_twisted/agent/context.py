@@ -268,7 +268,8 @@ class PromptContext(ClientCalls):
 
     def read_file(self, path: str, line: int | None = None, limit: int | None = None) -> Deferred[str]:
         """
-        The text of a file as the editor has it; see L{read_text_file}.
+        The text of a file as the editor has it; see
+        L{ClientCalls.read_text_file<acp_twisted.agent.client_calls.ClientCalls.read_text_file>}.
         """
         return self.read_text_file(path, line, limit).addCallback(lambda response: response.content)
 
@@ -289,7 +290,8 @@ class PromptContext(ClientCalls):
 
     def write_file(self, path: str, content: str) -> Deferred[None]:
         """
-        Write a file through the editor; see L{write_text_file}.
+        Write a file through the editor; see
+        L{ClientCalls.write_text_file<acp_twisted.agent.client_calls.ClientCalls.write_text_file>}.
         """
         return self.write_text_file(path, content).addCallback(lambda _: None)
 
