@@ -105,6 +105,33 @@ def test_an_agent_of_both_versions() -> None:
         assert run(client, "prompt", "SHOUT hello", *options, "--", *agent) == "HELLO \n"
 
 
+def test_the_client_of_version_2() -> None:
+    """The first client, in version 2; it is no longer than the first."""
+    printed = run(sys.executable, "echo_client_v2.py", sys.executable, "both_versions_agent.py")
+    assert printed == "Hello from a client in fifteen lines end_turn\n"
+    lines = (EXAMPLES / "echo_client_v2.py").read_text(encoding="utf-8").splitlines()
+    assert len([line for line in lines if line and not line.startswith(("import ", "from "))]) <= 15
+
+
+@pytest.mark.parametrize(("agent", "version"), [("echo_agent.py", 1), ("both_versions_agent.py", 2)])
+def test_a_client_of_both_versions(agent: str, version: int) -> None:
+    """One client, whichever version the agent speaks."""
+    printed = run(sys.executable, "both_versions_client.py", "hello", sys.executable, agent)
+    assert printed == f"hello \nversion {version}: end_turn\n"
+
+
+def test_the_main_job_in_version_2() -> None:
+    """A stream, a permission while another prompt is held, and work that is stopped."""
+    printed = run(sys.executable, EXAMPLES / "main_job_v2.py", cwd=ROOT).splitlines()
+    assert printed[:4] == ["one two three ", "end_turn", "THIS IS WORKED ON ", "end_turn"]
+    assert printed[4] == "True end_turn"
+    assert printed[5].startswith("this answer ")
+    assert not printed[5].endswith("end ")
+    assert printed[6] == "cancelled"
+    assert printed[7] == "> one two three"
+    assert len(printed) == 11
+
+
 def test_the_main_job() -> None:
     """twistd serves, the client streams an answer, and the second prompt is cancelled."""
     printed = run(sys.executable, EXAMPLES / "main_job.py", cwd=ROOT).splitlines()
