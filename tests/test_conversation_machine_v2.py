@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from conversation_v2 import DURATION, GRACE, PROMPT_TIMEOUT, SESSIONS, Boom, Sent, Talk
+from conversation_v2 import Talk
+from conversation_v2_parts import DURATION, GRACE, PROMPT_TIMEOUT, SESSIONS, Boom, Sent
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
