@@ -88,7 +88,7 @@ class Limits:
     max_kept_bytes: int = field(default=64 * MiB, validator=_positive)
     max_kept_events: int = field(default=1024, validator=_positive)
     max_provisional_streams: int = field(default=64, validator=_positive)
-    max_streams: int = field(default=1024, validator=validators.ge(100))
+    max_streams: int = field(default=2048, validator=validators.ge(100))
     initialize_timeout: float = field(default=30.0, validator=_positive)
     idle_timeout: float = field(default=1800.0, validator=_positive)
     absence_timeout: float = field(default=60.0, validator=_positive)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from typing import Any, Final
 
+from priority.priority import DeadlockError, DuplicateStreamError, PriorityTree
 from twisted.logger import Logger
 
 _log = Logger()
@@ -50,12 +51,87 @@ def notice_dead_peer(request: Any, seconds: float) -> None:
 
 def allow_streams(request: Any, count: int) -> None:
     """
-    Let a client have so many streams of HTTP/2 at once on one connection: each session that it follows is one, and h2's
-    own setting is 100.  Over HTTP/1.1: nothing.
+    Make a connection of HTTP/2 fit for many event streams, of which each session has one: let the client open C{count}
+    at once, for h2's own setting is 100, and have them take L{Turns}.  Over HTTP/1.1: nothing.
     """
     connection: Any = getattr(request.channel, "_conn", None)
     h2 = getattr(connection, "conn", None)
     if h2 is None or h2.local_settings.get(MAX_CONCURRENT_STREAMS, 0) >= count:
         return
+    _take_turns(connection)
     h2.update_settings({MAX_CONCURRENT_STREAMS: count})
     connection._tryToWriteControlData()
+
+
+class Turns:
+    """
+    Which stream of an HTTP/2 connection writes next: each that has something, in turn.  It stands in for the tree of
+    priorities that Twisted keeps for a connection, whose every step takes the longer the more streams are quiet; here
+    most of them are, a session's each.  (RFC 9113 has given up those priorities.)
+    """
+
+    def __init__(self) -> None:
+        self._blocked: set[int] = set()
+        self._ready: dict[int, None] = {}
+
+    def insert_stream(self, stream_id: int, **_: object) -> None:
+        """
+        A new stream, which has something.
+        """
+        if stream_id in self._ready or stream_id in self._blocked:
+            raise DuplicateStreamError(stream_id)
+        self._ready[stream_id] = None
+
+    def reprioritize(self, stream_id: int, **_: object) -> None:
+        """
+        All are equal.
+        """
+
+    def remove_stream(self, stream_id: int) -> None:
+        """
+        It is over.
+        """
+        self._ready.pop(stream_id, None)
+        self._blocked.discard(stream_id)
+
+    def block(self, stream_id: int) -> None:
+        """
+        It has nothing, or may not write.
+        """
+        if self._ready.pop(stream_id, self) is None:
+            self._blocked.add(stream_id)
+
+    def unblock(self, stream_id: int) -> None:
+        """
+        It has something, and may write.
+        """
+        if stream_id in self._blocked:
+            self._blocked.discard(stream_id)
+            self._ready[stream_id] = None
+
+    def __iter__(self) -> Turns:
+        return self
+
+    def __next__(self) -> int:
+        """
+        The next one.
+
+        @raise DeadlockError: when none has anything.
+        """
+        for stream_id in self._ready:
+            del self._ready[stream_id]
+            self._ready[stream_id] = None
+            return stream_id
+        raise DeadlockError("nothing to write")
+
+
+def _take_turns(connection: Any) -> None:
+    """
+    Have the streams of a connection take turns from now on.
+    """
+    if type(getattr(connection, "priority", None)) is PriorityTree:
+        turns = connection.priority = Turns()
+        for stream_id, queue in connection._outboundStreamQueues.items():
+            turns.insert_stream(stream_id)
+            if not queue or connection.conn.local_flow_control_window(stream_id) <= 0:
+                turns.block(stream_id)
