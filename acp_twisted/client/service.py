@@ -5,7 +5,7 @@ The client half as a Twisted service: one that keeps a connection to an agent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define
 from twisted.application.internet import backoffPolicy
@@ -21,6 +21,9 @@ from acp_twisted.client.client import AcpClient, Where
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.interfaces import IMessageEndpoint
 from acp_twisted.transports.process import AgentCommand
+
+if TYPE_CHECKING:
+    from acp_twisted.client.v2.client import VersionedClient
 
 _log = Logger()
 _T = TypeVar("_T")
@@ -38,7 +41,7 @@ class ClientService(Service):
 
     def __init__(
         self,
-        client: AcpClient,
+        client: AcpClient | VersionedClient,
         where: Where,
         reactor: Any,
         *,
@@ -46,6 +49,7 @@ class ClientService(Service):
         retry_policy: Callable[[int], float] | None = None,
     ) -> None:
         """
+        @param client: also one of several versions, whose connections are handed out as their version's.
         @param where: an endpoint, as an object or as users type it, a URL or an
             L{AgentUrl<acp_twisted.transports.http.url.AgentUrl>}, or an
             L{AgentCommand<acp_twisted.transports.process.AgentCommand>}.
@@ -59,7 +63,8 @@ class ClientService(Service):
         endpoint = _endpoint(reactor, where) if isinstance(where, str) else where
         # The arguments of a command may be secrets, and so may be what a URL says before its host.
         self._name = where.argv[0] if isinstance(where, AgentCommand) else _name(where, endpoint)
-        self._connect = lambda: client.connect(reactor, endpoint)
+        connect: Callable[..., Deferred[Any]] = client.connect
+        self._connect = lambda: connect(reactor, endpoint)
         self._clock: IReactorTime = reactor
         self._prepare = prepare
         self._policy = backoffPolicy() if retry_policy is None else retry_policy
@@ -249,7 +254,9 @@ class _Keeper:
         """
         connection = await self._or_stop(self._connect())
         try:
-            await self._or_stop(connection.initialize())
+            agreed: Any = await self._or_stop(connection.initialize())
+            if not isinstance(connection, ClientConnection):
+                connection = agreed  # of the version that both speak
             if self._prepare is not None:
                 await self._or_stop(_prepared(connection, self._prepare))
         except Exception:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from acp_twisted import AcpClient, AcpVersionError, AgentCommand
+from acp_twisted.client.service import ClientService
 from acp_twisted.schema import v1
 from interop.programs import Programs
 from interop.test_v2_typescript import ts_agent
@@ -54,6 +55,27 @@ async def test_our_client_with_the_typescript_sdk(
     assert (await prompt).stop_reason == "end_turn"
     assert updates.count("AgentMessageChunk") == (1 if spoken == 1 else 2)
     await connection.close()
+
+
+@pytest.mark.parametrize(("agent", "spoken"), [("1", 1), ("2", 2), ("1,2", 2)])
+@pytest.mark.seconds(60)
+async def test_a_service_of_both_versions(agent: str, spoken: int, real_reactor: Any, workspace: Path) -> None:
+    """A service keeps a connection of whichever version the agent speaks, and makes a new one when it is lost."""
+    service = ClientService(
+        AcpClient.builder().protocol_versions(2, 1).build(),
+        AgentCommand(ts_agent(agent)),
+        real_reactor,
+        retry_policy=lambda failures: 0.1,
+    )
+    service.startService()
+    for _ in range(2):
+        connection: Any = await service.when_connected()
+        assert connection.protocol_version == spoken
+        session = await connection.new_session(str(workspace))
+        assert (await session.prompt("hello")).stop_reason == "end_turn"
+        connection.abort("again")
+        await connection.when_closed()
+    await service.stopService()
 
 
 @pytest.mark.parametrize("files", [False, True])
