@@ -31,6 +31,7 @@ from acp_twisted import AcpAgent, PromptContext
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
 from acp_twisted.service import HttpAgentService
+from acp_twisted.transports.http.below import Turns
 
 pytestmark = [
     # Twisted still hands pyOpenSSL its own certificate objects.
@@ -289,6 +290,9 @@ async def test_http2_by_alpn(reactor: Any, tmp_path: Path) -> None:
         assert (await curl("-i", *session, *post, prompt(3, 100, 20_000))).startswith("HTTP/2 202")
         connection = served.site.agent_resource.connections.find(id)
         await served.settled(lambda: connection._receiver.incoming_requests == 0 and connection.unsent < 1000)
+        channels: list[Any] = [each._channel._channel for each in served.site._sockets]
+        assert [each.conn.local_settings.max_concurrent_streams for each in channels] == [2048]
+        assert [type(each.priority) for each in channels] == [Turns]
         assert (await curl("-i", *ids, "-X", "DELETE")).startswith("HTTP/2 202")
         events = [json.loads(line[6:]) for line in (await reading).splitlines() if line.startswith("data: ")]
         assert [event.get("id") for event in events] == [None] * 100 + [3]
