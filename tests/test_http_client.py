@@ -166,7 +166,7 @@ def test_posts_of_a_session_keep_their_order() -> None:
 
 
 def test_a_cancellation_follows_its_request() -> None:
-    """X9: $/cancel_request goes without a session's header, and behind the POST of what it cancels."""
+    """X9, C41: $/cancel_request goes without a session's header, and behind the POST of what it cancels."""
     wire = Wire()
     wire.session(wire.initialize())
     wire.prompt(1)
@@ -180,12 +180,46 @@ def test_a_cancellation_follows_its_request() -> None:
     assert b"Acp-Session-Id" not in cancel.headers
 
 
+def test_a_cancellation_is_of_no_session() -> None:
+    """C42, C43: a session that a cancellation names makes no header, nor does one inside of a wrapped one."""
+    wire = Wire()
+    wire.initialize()
+    inner = {"requestId": 9, "sessionId": "s-1"}
+    wire.send(method="$/cancel_request", params=inner)
+    wire.one("POST").accept()
+    wire.send(method="proxy/successor", params={"method": "$/cancel_request", "params": inner})
+    wire.one("POST").accept()
+    posts = [each for each in wire.layer.requests if each.method == b"POST"][1:]
+    assert len(posts) == 2
+    assert not any(b"Acp-Session-Id" in post.headers for post in posts)
+
+
+def test_closing_while_a_stream_is_being_opened() -> None:
+    """C46, B79: the end of a client ends the opening of its streams; what waited for one is sent, or given up."""
+    wire = Wire(Limits(stall_timeout=5))
+    wire.initialize()
+    wire.prompt(1)
+    opening = wire.one("GET")
+    wire.transport.abort("enough")
+    assert opening.cancelled
+    wire.one("DELETE").accept()
+    assert not wire.clock.getDelayedCalls()
+    wire = Wire(Limits(stall_timeout=5))
+    wire.initialize()
+    wire.prompt(1)
+    wire.transport.close()
+    wire.clock.advance(READY_SECONDS)
+    wire.one("POST").accept()
+    assert not wire.new("GET")
+    wire.one("DELETE").accept()
+    assert not wire.clock.getDelayedCalls()
+
+
 def test_initialize_is_not_cancelled() -> None:
     """Nothing of a connection can be named before there is one."""
     wire = Wire()
     wire.send(id=0, method="initialize", params={})
     wire.send(method="$/cancel_request", params={"requestId": 0})
-    wire.initialize  # noqa: B018 - not called
     assert methods(wire.new("POST")) == ["initialize"]
 
 

@@ -40,7 +40,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*X509:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*PKey:DeprecationWarning"),
 ]
-WAYS = {
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "http": ("http", {}),
     "https-h2": ("https", {}),
     "https-http1": ("https", {"http2": False}),
@@ -253,7 +253,7 @@ async def test_no_agent_there(way: str, reactor: Any, tmp_path: Path) -> None:
         nowhere = AgentUrl(url=f"{scheme}://localhost:1/acp", **options)
         with pytest.raises(AcpConnectionError, match=r"refused"):
             await (await client().connect(reactor, nowhere)).initialize()
-        tls = {"tls": remote.url(scheme).tls}
+        tls: Any = {"tls": remote.url(scheme).tls}
         elsewhere = AgentUrl(url=f"{scheme}://localhost:{remote.port}/other", **options, **tls)
         with pytest.raises(HttpStatusError) as caught:
             await (await client().connect(reactor, elsewhere)).initialize()
@@ -285,7 +285,9 @@ async def test_a_service_comes_back(way: str, reactor: Any, tmp_path: Path) -> N
             turn = (await first.new_session(cwd="/")).prompt("slow")
             async for _ in turn.updates():
                 break
-            first.peer._transport.abort("gone")
+            transport = first.peer._transport
+            assert transport is not None
+            transport.abort("gone")
             with pytest.raises(AcpConnectionError):
                 await turn
             second = await service.when_connected(fail_after_failures=3)

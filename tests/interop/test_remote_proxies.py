@@ -31,7 +31,11 @@ pytestmark = [
 ]
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "proxies"
 PROXIES = pytest.mark.parametrize("proxy", ["nginx", "haproxy"])
-WAYS = {"h2": ("https", {}), "http1": ("https", {"http2": False}), "wss": ("wss", {})}
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "h2": ("https", {}),
+    "http1": ("https", {"http2": False}),
+    "wss": ("wss", {}),
+}
 EVERY = pytest.mark.parametrize("way", WAYS)
 
 
@@ -60,7 +64,16 @@ def configured(proxy: str, folder: Path, ports: dict[str, int]) -> list[str]:
         text = text.replace(written, str(port))
     (folder / name).write_text(text)
     if proxy == "nginx":
-        words = ["-p", folder, "-c", folder / name, "-e", "stderr", "-g", f"daemon off; pid {folder}/nginx.pid;"]
+        words: list[str | Path] = [
+            "-p",
+            folder,
+            "-c",
+            folder / name,
+            "-e",
+            "stderr",
+            "-g",
+            f"daemon off; pid {folder}/nginx.pid;",
+        ]
         return peer("nginx").command(*words)
     return peer("haproxy").command("-db", "-C", folder, "-f", folder / name)
 
