@@ -226,7 +226,7 @@ def test_permissions_are_asked_at_once_and_told_in_the_order_asked() -> None:
     wire.reply(asked[2], {"outcome": {"outcome": "selected", "optionId": "allow"}})
     wire.reply(asked[0], {"outcome": {"outcome": "cancelled"}})
     assert wire.answer(prompt) is None
-    wire.refuse(asked[1], -32601)
+    wire.reject(asked[1], -32601)
     assert json.loads(wire.said[0]) == ["cancelled", "error -32601", "allow"]
     assert wire.answer(prompt) == END_TURN
 
@@ -292,7 +292,7 @@ def test_a_refusal_is_said(text: str, method: str) -> None:
     """error CODE, and the turn goes on."""
     wire = Scripted()
     prompt = wire.prompt(text)
-    wire.refuse(wire.asked(method)[0], -32002)
+    wire.reject(wire.asked(method)[0], -32002)
     assert wire.said == ["error -32002"]
     assert wire.answer(prompt) == END_TURN
 
@@ -394,7 +394,7 @@ def test_cancel_ask_cancels_its_request() -> None:
     assert [each["params"] for each in wire.asked("$/cancel_request")] == [{"requestId": asked["id"]}]
     assert wire.said == ["cancelled"]
     assert wire.answer(prompt) == END_TURN
-    wire.refuse(asked, -32800)
+    wire.reject(asked, -32800)
     assert wire.idle()
 
 
@@ -443,7 +443,7 @@ def test_len_counts_the_characters_of_all_text_blocks() -> None:
         {"type": "resource_link", "uri": "file:///x", "name": "x"},
         {"type": "text", "text": "äöü😀"},
     ]
-    assert wire.answer(wire.send("session/prompt", {"sessionId": wire.session, "prompt": blocks})) == END_TURN
+    assert wire.answer(wire.request("session/prompt", {"sessionId": wire.session, "prompt": blocks})) == END_TURN
     assert wire.said == ["7"]
     wire.prompt("len " + "x" * 1_000_000)
     assert wire.said[1] == "1000004"
@@ -495,7 +495,7 @@ def test_a_prompt_without_text_is_refused() -> None:
     """There is no first word."""
     wire = Scripted()
     block = {"type": "resource_link", "uri": "file:///x", "name": "x"}
-    answer = wire.answer(wire.send("session/prompt", {"sessionId": wire.session, "prompt": [block]}))
+    answer = wire.answer(wire.request("session/prompt", {"sessionId": wire.session, "prompt": [block]}))
     assert answer is not None
     assert (answer["error"]["code"], answer["error"]["data"]) == (-32602, {"directive": ""})
 
@@ -583,7 +583,7 @@ def test_load_replays_the_conversation_before_it_answers() -> None:
     first.prompt("len")
     second = Scripted(first.agent)
     before = len(second.sent)
-    loading = second.send("session/load", {"sessionId": first.session, "cwd": "/", "mcpServers": []})
+    loading = second.request("session/load", {"sessionId": first.session, "cwd": "/", "mcpServers": []})
     replay, answer = second.sent[before:-1], second.sent[-1]
     assert answer["id"] == loading
     assert "result" in answer
@@ -606,7 +606,7 @@ def test_what_is_replayed_is_bounded() -> None:
     wire = Scripted()
     wire.prompt(f"stream {MAX_MESSAGES + 5}")
     before = len(wire.sent)
-    wire.send("session/load", {"sessionId": wire.session, "cwd": "/", "mcpServers": []})
+    wire.request("session/load", {"sessionId": wire.session, "cwd": "/", "mcpServers": []})
     replay = wire.sent[before:-1]
     assert len(replay) == MAX_MESSAGES
     assert replay[-1]["params"]["update"]["content"]["text"] == str(MAX_MESSAGES + 5)
@@ -618,7 +618,7 @@ def test_resume_replays_nothing() -> None:
     first.prompt("stream 2")
     second = Scripted(first.agent)
     before = len(second.sent)
-    assert second.result(second.send("session/resume", {"sessionId": first.session, "cwd": "/"})) == {}
+    assert second.result(second.request("session/resume", {"sessionId": first.session, "cwd": "/"})) == {}
     assert len(second.sent) == before + 1
     assert second.answer(second.prompt("stream 0", session=first.session)) == END_TURN
 
@@ -628,13 +628,13 @@ def test_an_unknown_session_is_not_found(method: str) -> None:
     """-32002, with its id."""
     wire = Scripted()
     params = {"sessionId": "none", "cwd": "/", "mcpServers": [], "prompt": []}
-    answer = wire.answer(wire.send(method, params))
+    answer = wire.answer(wire.request(method, params))
     assert answer is not None
     assert (answer["error"]["code"], answer["error"]["data"]) == (-32002, {"sessionId": "none"})
 
 
 def _listed(wire: Scripted, **params: object) -> list[str]:
-    return [each["sessionId"] for each in wire.result(wire.send("session/list", params))["sessions"]]
+    return [each["sessionId"] for each in wire.result(wire.request("session/list", params))["sessions"]]
 
 
 def test_list_knows_all_sessions_and_those_of_a_directory() -> None:
@@ -650,11 +650,11 @@ def test_list_comes_in_pages() -> None:
     """The cursor leads on, the last page has none, and a bad one is refused (1.62, 1.63)."""
     wire = Scripted()
     ids = [wire.session, *(wire.new_session() for _ in range(149))]
-    page = wire.result(wire.send("session/list", {}))
-    rest = wire.result(wire.send("session/list", {"cursor": page["nextCursor"]}))
+    page = wire.result(wire.request("session/list", {}))
+    rest = wire.result(wire.request("session/list", {"cursor": page["nextCursor"]}))
     assert [each["sessionId"] for each in (*page["sessions"], *rest["sessions"])] == ids
     assert rest.get("nextCursor") is None
-    answer = wire.answer(wire.send("session/list", {"cursor": "bad"}))
+    answer = wire.answer(wire.request("session/list", {"cursor": "bad"}))
     assert answer is not None
     assert answer["error"]["code"] == -32602
 
@@ -663,14 +663,14 @@ def test_close_cancels_the_turn_and_keeps_the_session() -> None:
     """The prompt is answered first, then the close; later it can be loaded again (V1C10, 1.45, JT14)."""
     wire = Scripted()
     prompt = wire.prompt("polite")
-    closing = wire.send("session/close", {"sessionId": wire.session})
+    closing = wire.request("session/close", {"sessionId": wire.session})
     assert wire.answer(prompt) == cancelled(stopped=True)
     assert [each["id"] for each in wire.sent[-2:]] == [prompt, closing]
     answer = wire.answer(wire.prompt("stream 0"))
     assert answer is not None
     assert answer["error"]["code"] == -32002
     assert wire.session in _listed(wire)
-    wire.send("session/resume", {"sessionId": wire.session, "cwd": "/"})
+    wire.request("session/resume", {"sessionId": wire.session, "cwd": "/"})
     assert wire.answer(wire.prompt("seen")) == END_TURN
     assert json.loads(wire.said[-1]) == ["session/close"]
 
@@ -679,9 +679,9 @@ def test_delete_forgets_and_may_be_repeated() -> None:
     """A deleted session is not listed and can't be loaded; deleting it again succeeds (1.70)."""
     wire = Scripted()
     for _ in range(2):
-        assert wire.result(wire.send("session/delete", {"sessionId": wire.session})) == {}
+        assert wire.result(wire.request("session/delete", {"sessionId": wire.session})) == {}
     assert _listed(wire) == []
-    answer = wire.answer(wire.send("session/load", {"sessionId": wire.session, "cwd": "/", "mcpServers": []}))
+    answer = wire.answer(wire.request("session/load", {"sessionId": wire.session, "cwd": "/", "mcpServers": []}))
     assert answer is not None
     assert answer["error"]["code"] == -32002
 
