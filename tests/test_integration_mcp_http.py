@@ -23,10 +23,10 @@ from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.http_headers import Headers
 
 from acp_twisted.errors import AcpError, MethodNotFound, RequestCancelled
-from acp_twisted.mcp.bridge import McpBridge, offered_to
+from acp_twisted.mcp.bridge import McpBridge
 from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import connect
-from acp_twisted.mcp.provider import McpProvider
+from acp_twisted.mcp.provider import McpProvider, offered_to
 from acp_twisted.mcp.resource import HttpBounds
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
@@ -409,7 +409,7 @@ async def test_a_silent_response_is_kept_alive() -> None:
     noticed["waiting"].callback(1)
     *comments, event = request.written
     assert comments == [b":\n\n"] * 2
-    assert json.loads(event.removeprefix(b"data: "))["result"]["structuredContent"] == {"waited": 1}
+    assert json.loads(event.removeprefix(b"event: message\ndata: "))["result"]["structuredContent"] == {"waited": 1}
     assert clock.getDelayedCalls() == []
 
 

@@ -23,10 +23,9 @@ from acp_twisted.errors import (
     RequestCancelled,
     RequestTimedOut,
 )
-from acp_twisted.mcp.bridge import offered_to
 from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import accept_over_acp, connect
-from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider
+from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider, offered_to
 from acp_twisted.mcp.server import McpServer
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError

@@ -43,7 +43,7 @@ def test_nothing_else_is_public() -> None:
         ("import acp_twisted.mcp", ["acp_twisted.mcp.client", "acp_twisted.mcp.server"]),
         ("from acp_twisted.mcp import connect, McpOptions", ["twisted.web", "acp_twisted.mcp.server"]),
         ("from acp_twisted.mcp import McpServer, McpProvider", ["twisted.web", "acp_twisted.mcp.client"]),
-        ("from acp_twisted.mcp import McpBridge", ["wsproto"]),
+        ("from acp_twisted.mcp import McpBridge", ["wsproto", "acp_twisted.transports.http.below"]),
     ],
 )
 def test_what_is_not_used_is_not_loaded(script: str, unloaded: list[str]) -> None:

@@ -11,12 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from acp_twisted.mcp.bridge import McpBridge, offered_to
+    from acp_twisted.mcp.bridge import McpBridge
     from acp_twisted.mcp.client import McpClient, McpOptions
     from acp_twisted.mcp.connecting import accept_over_acp, connect
     from acp_twisted.mcp.handlers import McpHandlers
     from acp_twisted.mcp.http import McpHttpError
-    from acp_twisted.mcp.provider import McpProvider
+    from acp_twisted.mcp.provider import McpProvider, offered_to
     from acp_twisted.mcp.proxying import offer_in_proxy
     from acp_twisted.mcp.resource import HttpBounds, McpResource
     from acp_twisted.mcp.server import McpServer, ToolContext, ToolError
@@ -73,7 +73,7 @@ _WHERE = {
     "accept_over_acp": "connecting",
     "connect": "connecting",
     "offer_in_proxy": "proxying",
-    "offered_to": "bridge",
+    "offered_to": "provider",
     "serve_stdio": "serving",
 }
 

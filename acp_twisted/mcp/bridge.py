@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from importlib import import_module
 from secrets import token_urlsafe
 from typing import Any
 
@@ -21,12 +20,11 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
 from acp_twisted.mcp.backend import AcpBackend, McpBackend
-from acp_twisted.mcp.provider import McpProvider
+from acp_twisted.mcp.provider import types_of
 from acp_twisted.mcp.resource import HttpBounds, McpResource
+from acp_twisted.mcp.responses import abort_response
 from acp_twisted.mcp.routes import AcpLink
-from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
-from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.security import BearerTokens
 
 _log = Logger()
@@ -78,7 +76,7 @@ class _BoundedRequest(Request):
             return
         self.too_large = True
         if self._received > 2 * self.max_body_bytes:
-            abort_exchange(self)
+            abort_response(self)
 
 
 class _BridgeSite(Site):
@@ -178,7 +176,7 @@ class McpBridge:
         adapted: list[Any] = []
         for server in servers:
             if getattr(server, "TAG", None) == ("type", "acp"):
-                entry = self.add(AcpBackend(link, server.server_id), server.name, _types_of(server))
+                entry = self.add(AcpBackend(link, server.server_id), server.name, types_of(server))
                 link.when_closed().addCallback(partial(self._gone, entry))
                 adapted.append(entry)
             else:
@@ -198,30 +196,3 @@ class McpBridge:
         port, self._port = self._port, None
         if port is not None:
             await maybeDeferred(port.stopListening)
-
-
-def offered_to(capabilities: Any, provider: McpProvider, bridge: McpBridge | None = None) -> list[Any]:
-    """
-    What a client puts into C{mcp_servers} for its own tools: C{acp} entries where the agent takes them, else C{http}
-    ones through the bridge.
-
-    @param capabilities: the agent's, C{connection.agent_capabilities}, of either version of ACP.
-    @raise McpCapabilityError: when the agent takes neither, or there is no bridge.
-    """
-    types = _types_of(capabilities)
-    takes = getattr(capabilities, "mcp_capabilities", None)
-    if takes is None:
-        takes = getattr(getattr(capabilities, "session", None), "mcp", None)
-    if takes is not None and takes.acp:
-        return provider.entries(types)
-    if bridge is not None and takes is not None and takes.http:
-        return [bridge.add(server, server.name, types) for server in provider.servers.values()]
-    raise McpCapabilityError("the agent can reach MCP servers neither over ACP nor over HTTP")
-
-
-def _types_of(value: object) -> Any:
-    """
-    The module of the classes of the version of ACP that an object is of.
-    """
-    name = type(value).__module__.removesuffix("_unstable")
-    return v1 if name == v1.__name__ else import_module(name)

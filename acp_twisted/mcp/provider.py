@@ -9,7 +9,8 @@ C{$/cancel_request}, and the request is answered -32800, as ACP wants it and MCP
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
@@ -26,6 +27,7 @@ from acp_twisted.limits import Limits
 from acp_twisted.mcp.routes import CONNECT, DISCONNECT, MESSAGE, AcpLink, Form, RawBuilder, Tunnel, notified, tunnelled
 from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, McpServer, check_envelope, log_level_of
 from acp_twisted.mcp.serving import ServerConnection
+from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
 
 _log = Logger()
@@ -196,6 +198,45 @@ class McpProvider:
             raise InvalidParams("Invalid params: unknown connectionId", {"connectionId": connection_id})
         tunnel.close()
         return {}
+
+
+class EntryMaker(Protocol):
+    """
+    What makes entries of servers for agents that take no C{acp} ones: an L{McpBridge
+    <acp_twisted.mcp.bridge.McpBridge>}.
+    """
+
+    def add(self, backend: McpServer, name: str, types: Any) -> Any:
+        """
+        Serve one.
+        """
+
+
+def offered_to(capabilities: Any, provider: McpProvider, bridge: EntryMaker | None = None) -> list[Any]:
+    """
+    What a client puts into C{mcp_servers} for its own tools: C{acp} entries where the agent takes them, else C{http}
+    ones through the bridge.
+
+    @param capabilities: the agent's, C{connection.agent_capabilities}, of either version of ACP.
+    @raise McpCapabilityError: when the agent takes neither, or there is no bridge.
+    """
+    types = types_of(capabilities)
+    takes = getattr(capabilities, "mcp_capabilities", None)
+    if takes is None:
+        takes = getattr(getattr(capabilities, "session", None), "mcp", None)
+    if takes is not None and takes.acp:
+        return provider.entries(types)
+    if bridge is not None and takes is not None and takes.http:
+        return [bridge.add(server, server.name, types) for server in provider.servers.values()]
+    raise McpCapabilityError("the agent can reach MCP servers neither over ACP nor over HTTP")
+
+
+def types_of(value: object) -> Any:
+    """
+    The module of the classes of the version of ACP that an object is of.
+    """
+    name = type(value).__module__.removesuffix("_unstable")
+    return v1 if name == v1.__name__ else import_module(name)
 
 
 def _params(message: object) -> dict[str, Any]:

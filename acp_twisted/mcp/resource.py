@@ -50,11 +50,10 @@ from acp_twisted.mcp.headers import (
     media_type,
     unwrapped,
 )
+from acp_twisted.mcp.responses import abort_response, answer_json, begin_events, frame_event
 from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, check_envelope, log_level_of
 from acp_twisted.mcp.versions import CANCELLED, HANDSHAKE, META_VERSION, STATELESS, meta_of
-from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.security import LOOPBACK, IAuthentication, OriginPolicy, host_is_allowed
-from acp_twisted.transports.http.sse import frame_event
 
 _log = Logger()
 
@@ -441,7 +440,7 @@ class _Exchange:
         self.token.cancel(trigger)
         if self._work is not None:
             self._work.cancel()
-        abort_exchange(self.request)
+        abort_response(self.request)
 
     # ---- inside
 
@@ -496,9 +495,7 @@ class _Exchange:
     def _stream(self) -> None:
         if not self._streaming:
             self._streaming = True
-            self.request.setHeader(b"content-type", EVENTS.encode())
-            self.request.setHeader(b"cache-control", b"no-cache, no-transform")
-            self.request.setHeader(b"x-accel-buffering", b"no")
+            begin_events(self.request)
             self.request.registerProducer(self, True)
 
     def _keep_alive(self) -> None:
@@ -536,17 +533,6 @@ class _Exchange:
         """
         It is gone, which L{_gone} is told as well.
         """
-
-
-def answer_json(request: Any, status: int, body: bytes) -> None:
-    """
-    Answer a request with JSON, and finish it.
-    """
-    request.setResponseCode(status)
-    request.setHeader(b"content-type", JSON.encode())
-    request.setHeader(b"content-length", str(len(body)).encode())
-    request.write(body)
-    request.finish()
 
 
 def _header(request: Any, name: str) -> str | None:
