@@ -7,13 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from chain_parts import RawChain, passing
+from chain_parts import RawChain, RawEnd, passing
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
 
 from acp_twisted import AcpError, AcpProxy, Limits
 from acp_twisted.errors import InvalidResponse, RequestTimedOut
 from acp_twisted.proxy.context import PASS, ProxyContext
 from acp_twisted.schema import v1
+from acp_twisted.transports.memory import MemoryLink
 
 ODD = '{"sessionId":"s1","prompt":[{"text":"hi","type":"text"}],"_meta":{"n":1.50},"unknown":[1E2]}'
 UPDATE: dict[str, Any] = {
@@ -41,7 +43,7 @@ def texts(messages: list[dict[str, Any]]) -> list[Any]:
     return [each["params"]["update"]["content"]["text"] if "method" in each else each["id"] for each in messages]
 
 
-@pytest.mark.parametrize("how", ["pass", "forward", "await", "same"])
+@pytest.mark.parametrize("how", ["pass", "forward", "await", "same", "later"])
 def test_what_a_handler_does_not_change_keeps_its_bytes(how: str) -> None:
     """Request, result and error go through as they came, whichever way the handler lets them."""
 
@@ -53,7 +55,11 @@ def test_what_a_handler_does_not_change_keeps_its_bytes(how: str) -> None:
         assert isinstance(response, v1.PromptResponse)
         return response
 
+    async def later(request: v1.PromptRequest, context: ProxyContext) -> Any:
+        return context.forward()
+
     handler: Any = {
+        "later": later,
         "pass": lambda _: PASS,
         "forward": lambda _, context: context.forward(),
         "await": waits,
@@ -166,6 +172,68 @@ def test_sessions_keep_their_order_and_do_not_wait_for_each_other() -> None:
     assert texts(chain.client.take()) == ["1", "p"]
     waiting[1].callback(PASS)
     assert texts(chain.client.take()) == ["2"]
+
+
+@pytest.mark.parametrize("end", ["forward", "pass", "answer", "fail", "take over"])
+def test_a_cancellation_does_not_get_ahead_of_its_prompt(end: str) -> None:
+    """What passes waits behind a request whose handler has not passed it on, in that session alone; a handler of the
+    notification is told at once all the same (rules 3 and 5)."""
+    work: Deferred[Any] = Deferred()
+    told: list[str] = []
+    contexts: list[ProxyContext] = []
+
+    async def handle(_: Any, context: ProxyContext) -> Any:
+        contexts.append(context)
+        await work
+        if end == "fail":
+            raise AcpError(-32042, "no")
+        return {"forward": context.forward, "pass": lambda: PASS}.get(end, lambda: {"stopReason": "refusal"})()
+
+    def watch(_: Any, context: ProxyContext) -> Any:
+        told.append(context.method)
+        return PASS
+
+    builder = AcpProxy.builder().client_request_handler("session/prompt", handle, raw=True)
+    chain = one(builder.client_notification_handler("session/cancel", watch).build())
+    chain.client.send({"id": 1, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": []}})
+    chain.client.send({"method": "session/cancel", "params": {"sessionId": "s1"}})
+    chain.client.send({"id": 2, "method": "_x/ask", "params": {"sessionId": "s1"}})
+    chain.client.send({"method": "session/cancel", "params": {"sessionId": "other"}})
+    assert told == ["session/cancel"] * 2
+    assert [each["params"]["sessionId"] for each in chain.agent.take()] == ["other"]
+    if end == "take over":
+        contexts[0].take_over()
+    else:
+        work.callback(None)
+    methods = [each["method"] for each in chain.agent.take()]
+    went_on = ["session/prompt"] if end in ("forward", "pass") else []
+    assert methods == [*went_on, "session/cancel", "_x/ask"]
+    if end == "take over":
+        work.callback(None)
+
+
+def test_what_waits_behind_a_request_is_bounded() -> None:
+    """Reading stops when too much does, and goes on behind it (rule 6)."""
+    work: Deferred[Any] = Deferred()
+
+    async def handle(_: Any, context: ProxyContext) -> Any:
+        await work
+        return PASS
+
+    limited = AcpProxy.builder().limits(Limits(max_queued_messages=4))
+    proxy = limited.client_request_handler("session/prompt", handle).build()
+    clock = Clock()
+    end = RawEnd()
+    connection = proxy.connect(clock)
+    link = MemoryLink(end, connection.port, clock)
+    end.send({"id": 1, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": []}})
+    for number in range(10):
+        end.send({"method": "_x/note", "params": {"sessionId": "s1", "n": number}})
+    assert link.pending("a>b") == 6
+    work.callback(None)
+    inner = [each["params"] for each in end.received]
+    assert [each["method"] for each in inner] == ["session/prompt"] + ["_x/note"] * 10
+    assert [each["params"]["n"] for each in inner[1:]] == list(range(10))
 
 
 def test_asking_from_inside_a_handler_does_not_wait_behind_it() -> None:

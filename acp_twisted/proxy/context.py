@@ -17,6 +17,7 @@ from acp_twisted.handlers import Bound, outcome
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.jsonrpc.messages import EncodeError, Id
 from acp_twisted.proxy.calls import ProxyCall
+from acp_twisted.proxy.order import Place
 from acp_twisted.proxy.passage import FOR_GOOD, PassingRequest, Way
 from acp_twisted.proxy.port import Port
 from acp_twisted.schema.converter import structure, unstructure
@@ -116,6 +117,7 @@ class ProxyContext:
         name: str,
         params: bytes,
         method: Method | None,
+        place: Place,
         request: PassingRequest | None = None,
     ) -> None:
         self.client, self.agent = sides
@@ -128,6 +130,8 @@ class ProxyContext:
         self._request = request
         self._forwarded: list[ProxyCall] = []
         self._work: Deferred[object] | None = None
+        self._place = place
+        self._move = _nothing if request is None else place.order.stay(place.lane)
 
     def forward(self, message: object = _AS_IT_CAME, *, method: str | None = None, timeout: float = 0.0) -> Any:
         """
@@ -152,7 +156,26 @@ class ProxyContext:
             raise RequestCancelled("The request is answered")
         call = ask(self._onward, name, params, self._schema if method is None else None, timeout, self.token)
         self._forwarded.append(call)
+        self._move()
         return call
+
+    def take_over(self) -> None:
+        """
+        This request goes no further: what else passes in its session need not wait for it any longer.  (It waits until
+        a request is forwarded or answered, so that C{session/cancel} does not get ahead of its prompt.)
+        """
+        self._move()
+
+    def pass_as_it_came(self) -> None:
+        """
+        Let the message pass, in its place.
+        """
+        request = self._request
+        if request is None:
+            self._place.run(self.forward)
+            return
+        request.pass_on(self._onward, self.method, self.params)
+        self._move()
 
     def _text(self, message: object) -> bytes:
         if self._schema is None:
@@ -172,6 +195,7 @@ class ProxyContext:
                 self._work.cancel()
             if self._request is not None:
                 self._request.fail(RequestCancelled())
+            self._move()
 
     def answer(self, result: object) -> None:
         """
@@ -179,6 +203,7 @@ class ProxyContext:
         """
         assert self._request is not None
         if isinstance(result, ProxyCall) and result.link(self._request):
+            self._move()
             return
         if isinstance(result, Deferred):
             self._work = result
@@ -190,8 +215,12 @@ class ProxyContext:
         request = self._request
         assert request is not None
         if result is PASS:
-            request.pass_on(self._onward, self.method, self.params)
+            self.pass_as_it_came()
             return
+        if isinstance(result, Deferred):  # of an async def that returned what context.forward() gave
+            self.answer(result)
+            return
+        self._move()
         try:
             method = self._schema
             plain = result if method is None or method.result is None else encode_result(result, method)
@@ -215,6 +244,7 @@ class ProxyContext:
 
     def _failed(self, failure: Failure) -> None:
         assert self._request is not None
+        self._move()
         for call in self._forwarded:
             if call.error is failure.value and call.answer is not None:
                 self._request.give_back(*call.answer)
@@ -242,12 +272,12 @@ class Handling:
         self._origin: Side = origin
         self._vocabulary = vocabulary
 
-    def request(self, request: PassingRequest, way: Way, method: str, params: bytes) -> None:
+    def request(self, request: PassingRequest, way: Way, method: str, params: bytes, place: Place) -> None:
         """
         See L{Interceptor<acp_twisted.proxy.port.Interceptor>}.
         """
         schema = self._schema(method, "request")
-        context = ProxyContext(self._sides, self._origin, way, method, params, schema, request)
+        context = ProxyContext(self._sides, self._origin, way, method, params, schema, place, request)
         request.stop = context.stop
         try:
             result = outcome(self._handler(_message(params, schema), context))
@@ -256,12 +286,12 @@ class Handling:
             return
         context.answer(result)
 
-    def notification(self, way: Way, method: str, params: bytes) -> Deferred[object] | None:
+    def notification(self, way: Way, method: str, params: bytes, place: Place) -> Deferred[object] | None:
         """
         See L{Interceptor<acp_twisted.proxy.port.Interceptor>}.
         """
         schema = self._schema(method, "notification")
-        context = ProxyContext(self._sides, self._origin, way, method, params, schema)
+        context = ProxyContext(self._sides, self._origin, way, method, params, schema, place)
         try:
             message = _message(params, schema)
         except InvalidParams as error:
@@ -271,8 +301,9 @@ class Handling:
 
         def finish(value: object) -> object:
             if value is PASS:
-                return context.forward()
-            return None
+                context.pass_as_it_came()
+                return way.port.when_writable()
+            return value if isinstance(value, Deferred) else None
 
         if isinstance(result, Deferred):
             return result.addCallback(finish)
@@ -330,6 +361,10 @@ def ask(
     if token is not None:
         call.forward_cancellation_from(token)
     return call
+
+
+def _nothing() -> None:
+    """A notification holds nobody."""
 
 
 def tell(way: Way, name: str, params: bytes) -> Deferred[None]:

@@ -57,6 +57,7 @@ from acp_twisted.jsonrpc.splice import (
     split_enveloped,
 )
 from acp_twisted.limits import Limits
+from acp_twisted.proxy.order import Order, Place
 from acp_twisted.proxy.passage import Passage, PassingRequest, Way, error_text
 from acp_twisted.proxy.pressure import PressedPeer
 from acp_twisted.proxy.spelling import INITIALIZE, OLDER, PRESENT, RESERVED, SUCCESSOR, Spelling
@@ -74,12 +75,12 @@ class Interceptor(Protocol):
     Who takes messages of one method out of the stream.
     """
 
-    def request(self, request: PassingRequest, way: Way, method: str, params: bytes) -> None:
+    def request(self, request: PassingRequest, way: Way, method: str, params: bytes, place: Place) -> None:
         """
         Handle a request, and answer it or pass it on, now or later.
         """
 
-    def notification(self, way: Way, method: str, params: bytes) -> Deferred[object] | None:
+    def notification(self, way: Way, method: str, params: bytes, place: Place) -> Deferred[object] | None:
         """
         Handle a notification; its lane waits for the Deferred, where there is one.
         """
@@ -147,6 +148,8 @@ class Port(PressedPeer):
         self.refusing: AcpError | None = None
         self._owner = owner
         self._passages: dict[int, Passage] = {}
+        limit = limits.max_queued_messages
+        self._order = Order(limit, lambda: self.pause_for("order"), lambda: self.resume_for("order"))
 
     # ---- what comes in
 
@@ -202,19 +205,16 @@ class Port(PressedPeer):
             way.port.tell(way, method, body)
             return
         found = self._interceptor(wrapped, NOTIFICATION, method)
-        if found is None:
-            onward = way
+        onward = way
+        place = Place(self._order, (wrapped, session_of(body)))
 
-            def handle() -> Deferred[object] | None:
-                onward.port.tell(onward, method, body)
-                return None
-        else:
-            interceptor, passed = found, way
+        def handle() -> Deferred[object] | None:
+            if found is not None:
+                return found.notification(onward, method, body, place)
+            place.run(lambda: onward.port.tell(onward, method, body))
+            return None
 
-            def handle() -> Deferred[object] | None:
-                return interceptor.notification(passed, method, body)
-
-        self.lanes.notification((wrapped, session_of(body)), size, handle)
+        self.lanes.notification(place.lane, size, handle)
 
     def _cancelled(self, body: bytes) -> None:
         """
@@ -225,7 +225,7 @@ class Port(PressedPeer):
         found = self.interceptors.get((False, NOTIFICATION, _CANCEL))
         if found is not None:
             with _log.failuresHandled("a handler of cancellations failed"):
-                found.notification(Way(self), _CANCEL, body)
+                found.notification(Way(self), _CANCEL, body, Place(self._order, None))
 
     def _ask(self, request_id: Id, method: str, body: bytes, size: int, wrapped: bool = False) -> None:
         key = id_key(request_id)
@@ -256,25 +256,26 @@ class Port(PressedPeer):
         if not self.interceptors and not len(self.lanes):
             request.pass_on(way, method, body)
         else:
-            self._in_turn(request, way, body, (wrapped, session_of(body)), size)
+            self._in_turn(request, way, body, wrapped, size)
 
-    def _in_turn(self, request: PassingRequest, way: Way, body: bytes, lane: tuple[bool, Any], size: int) -> None:
+    def _in_turn(self, request: PassingRequest, way: Way, body: bytes, wrapped: bool, size: int) -> None:
         """
         Pass a request on, or have it handled, behind the notifications before it.
         """
-        found = self._interceptor(lane[0], REQUEST, request.method)
+        found = self._interceptor(wrapped, REQUEST, request.method)
+        place = Place(self._order, (wrapped, session_of(body)))
 
         def go(_: object) -> None:
             if request.answered:  # it was cancelled while it waited
                 return
             if found is None:
-                request.pass_on(way, request.method, body)
+                place.run(lambda: request.pass_on(way, request.method, body))
             else:
-                found.request(request, way, request.method, body)
+                found.request(request, way, request.method, body, place)
 
         before = in_force.set(request.token)  # also for what waits at the gate, which keeps its context
         try:
-            gate = self.lanes.request(lane, size)
+            gate = self.lanes.request(place.lane, size)
             if gate is None:
                 go(None)
             else:
