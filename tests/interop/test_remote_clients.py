@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pytest
 from attrs import frozen
 from peers import peer
 from remote_agents import Remote, serving
+from twisted.cred.checkers import InMemoryUsernamePasswordDatabaseDontUse
+from twisted.web.guard import BasicCredentialFactory
 
 from acp_twisted.testing.scripted_agent import build_agent
+from acp_twisted.transports.http.security import checked_by
 from interop.programs import SOURCES, Outcome, Programs, until
 
 pytestmark = [
@@ -224,3 +228,24 @@ async def test_curl(http2: bool, real_reactor: Any, programs: Programs, workspac
         assert deleted.stdout.split()[1] == "202"
         for each in done:
             assert (await each).code == 0
+
+
+# ---- our own command
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+@SLOW
+async def test_the_command_line(scheme: str, real_reactor: Any, programs: Programs, workspace: Path) -> None:
+    """acp-twisted prompt takes a URL; a password in it is sent, and is neither printed nor logged."""
+    tokens = checked_by([InMemoryUsernamePasswordDatabaseDontUse(alice=b"pass-word")], [BasicCredentialFactory(b"acp")])
+    async with serving(real_reactor, agent=build_agent(), authentication=tokens) as remote:
+        command = [sys.executable, "-m", "acp_twisted.cli.main", "prompt", "stream 3"]
+        url = f"{scheme}://alice:pass-word@localhost:{remote.port}/acp"
+        done = await programs.run([*command, "--connect", url], cwd=workspace)
+        assert (done.code, done.stdout.strip()) == (0, "123"), done.explain()
+        assert "pass-word" not in done.stdout + done.stderr
+        refused = await programs.run([*command, "--connect", url.replace("alice", "bob")], cwd=workspace)
+        assert refused.code not in (0, None)
+        assert "401" in refused.stderr
+        assert "pass-word" not in refused.stdout + refused.stderr
+        await until(real_reactor, lambda: len(remote.resource.connections) == 0)
