@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from zope.interface import implementer
 
-CI_STEPS = 60_000
+CI_STEPS = 50_000
 CI_SEED = 20261130
 SOAK = Path(__file__).resolve().parent.parent / "tools" / "soak.py"
 STEPS_PER_CONVERSATION = 60

@@ -394,6 +394,21 @@ def test_closing_stops_everything() -> None:
     assert talk.connection.session("s1") is None
 
 
+def test_closing_where_that_can_not_be_asked() -> None:
+    """An agent without sessions is not asked, and what it asked stays open."""
+    asked = Asked()
+    talk = busy(asked)
+    talk.send(permission(7))
+    able, talk.connection.agent_capabilities = talk.connection.agent_capabilities, v2.AgentCapabilities()
+    with pytest.raises(AcpCapabilityError):
+        talk.session.close()
+    assert not talk.session.stopping
+    talk.connection.agent_capabilities = able
+    assert talk.take() == []
+    asked.allow()
+    assert talk.take() == [answer(7, ALLOWED)]
+
+
 def test_closing_what_the_agent_does_not_know() -> None:
     """V2N10: -32002 is a successful close; another error is none, and the session stays."""
     talk = ClientHalf(client())

@@ -230,6 +230,20 @@ def test_a_client_of_version_1_alone_leaves_an_agent_of_version_2() -> None:
     assert talk.raw.lost
 
 
+def test_that_client_is_told_by_an_error_too() -> None:
+    """2.07: -32022 is as good as the answer of a version that it does not speak; another error closes nothing."""
+    talk = FirstHalf(AcpClient.builder().build(), opened=False)
+    asked = Watched(talk.connection.initialize())
+    talk.send({"id": talk.last_id(), "error": {"code": -32000, "message": "no"}})
+    assert isinstance(asked.value, AuthRequired)
+    assert not talk.raw.lost
+    asked = Watched(talk.connection.initialize())
+    talk.send({"id": talk.last_id(), "error": {"code": -32022, "message": "no", "data": {"supported": [2]}}})
+    assert isinstance(asked.value, AcpVersionError)
+    assert asked.value.version == [2]
+    assert talk.raw.lost
+
+
 def test_giving_up_and_being_too_late() -> None:
     """Rule 2: the question is cancelled like any other, and has the request timeout."""
     talk = UnagreedHalf(client(2, 1))

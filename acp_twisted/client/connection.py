@@ -24,6 +24,7 @@ from acp_twisted.errors import (
     AcpVersionError,
     InvalidParams,
     NotInitialized,
+    UnsupportedVersion,
 )
 from acp_twisted.handlers import outcome
 from acp_twisted.jsonrpc.calls import Call
@@ -90,20 +91,36 @@ class ClientConnection(Connection):
         @return: a L{v1.InitializeResponse}.  It fails with L{AcpVersionError}, and the connection is closed, when the
             agent wants another version; with L{AgentStartError} when the agent's program ends instead of answering.
         """
+        call = super().prepare(v1.InitializeRequest(protocol_version=PROTOCOL_VERSION))
+        call.addCallbacks(self.agreed, not_started)
+        call.addErrback(self._no_common_version)
+        call.nobody_listens()
+        return self.peer.publish(call, self.introduction(meta), timeout=timeout)
+
+    def introduction(self, meta: dict[str, Any] | None = None) -> Any:
+        """
+        The params of C{initialize}, as JSON.
+        """
         request = v1.InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=self.client.capabilities,
             client_info=self.client.info,
             meta=meta,
         )
-        call = super().prepare(request)
-        call.addCallbacks(self.agreed, not_started)
-        if not self.client.extra_capabilities:
-            return self.publish(call, request, timeout=timeout)
         params: Any = unstructure(request)
-        params["clientCapabilities"] = {**params["clientCapabilities"], **self.client.extra_capabilities}
-        call.nobody_listens()
-        return self.peer.publish(call, params, timeout=timeout)
+        if self.client.extra_capabilities:
+            params["clientCapabilities"] = {**params["clientCapabilities"], **self.client.extra_capabilities}
+        return params
+
+    def _no_common_version(self, failure: Failure) -> Failure:
+        """
+        An agent of later versions alone says so with an error (2.07): there is nothing to be said to it any more.
+        """
+        if not failure.check(UnsupportedVersion):
+            return failure
+        self.close()
+        data = getattr(failure.value, "data", None)
+        return Failure(AcpVersionError(data.get("supported") if isinstance(data, dict) else None))
 
     def _result(self, result: object, method: Method) -> object:
         if method.name == "initialize" and isinstance(result, dict):

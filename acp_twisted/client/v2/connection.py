@@ -277,7 +277,8 @@ class ClientConnection(Connection):
         """
         Send C{session/delete}.
         """
-        return self._forgetting(session_id, v2.DeleteSessionRequest(session_id=session_id))
+        request = v2.DeleteSessionRequest(session_id=session_id)
+        return self._forgetting(session_id, self.prepare(request), request)
 
     def close_session(self, session_id: str) -> Call[v2.CloseSessionResponse]:
         """
@@ -285,21 +286,18 @@ class ClientConnection(Connection):
         C{cancelled}.  A session that the agent does not know is closed, too (V2N10).
         """
         request = v2.CloseSessionRequest(session_id=session_id)
+        call = self.prepare(request)
+        call.addErrback(_already_closed)
         open_requests = self._permissions.pop(session_id, {}) if self.is_open else {}
         session = self._sessions.get(session_id)
         if session is not None and self.is_open:
             session.cancelling()
-        call = self._forgetting(session_id, request, forgiving=True)
+        self._forgetting(session_id, call, request)
         self._answer_cancelled(open_requests, "session/close")
         return call
 
-    def _forgetting(self, session_id: str, request: object, *, forgiving: bool = False) -> Call[Any]:
-        call = self.call(request)
+    def _forgetting(self, session_id: str, call: Call[Any], request: object) -> Call[Any]:
         session = self._sessions.get(session_id)
-
-        def unknown(failure: Failure) -> v2.CloseSessionResponse:
-            failure.trap(ResourceNotFound)
-            return v2.CloseSessionResponse()
 
         def forget(response: Any) -> Any:
             if session is not None and self._sessions.get(session_id) is session:
@@ -307,11 +305,8 @@ class ClientConnection(Connection):
                 session.end(RequestCancelled("the session was closed"))
             return response
 
-        if forgiving:
-            call.addErrback(unknown)
         call.addCallback(forget)
-        call.nobody_listens()
-        return call
+        return self.publish(call, request)
 
     def prompt(
         self, request: v2.PromptRequest, stop: CancellationSignal | None = None, *, timeout: float | None = None
@@ -477,6 +472,11 @@ class ClientConnection(Connection):
 
 
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+def _already_closed(failure: Failure) -> v2.CloseSessionResponse:
+    failure.trap(ResourceNotFound)
+    return v2.CloseSessionResponse()
 
 
 def _permission_cancelled(request: IncomingRequest, stop: Callable[[str], object], trigger: str) -> None:

@@ -106,19 +106,16 @@ class Negotiation:
         return first
 
     def _ask(self, version: int, meta: dict[str, Any] | None, timeout: float | None) -> Deferred[Any]:
-        request: v1.InitializeRequest | v2.InitializeRequest
+        params: Any
         if version == 1:
-            request = v1.InitializeRequest(
-                protocol_version=1,
-                client_capabilities=self.client.first.capabilities,
-                client_info=self.client.first.info,
-                meta=meta,
-            )
+            params = (self._first or self.client.first.connection(self._clock)).introduction(meta)
         else:
-            request = v2.InitializeRequest(
-                protocol_version=version, info=self.client.info, capabilities=self.client.capabilities, meta=meta
+            params = unstructure(
+                v2.InitializeRequest(
+                    protocol_version=version, info=self.client.info, capabilities=self.client.capabilities, meta=meta
+                )
             )
-        return self.peer.call("initialize", unstructure(request), timeout=timeout).addErrback(not_started)
+        return self.peer.call("initialize", params, timeout=timeout).addErrback(not_started)
 
     def _read(self, answer: object, kind: Any) -> Any:
         try:
