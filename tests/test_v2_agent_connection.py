@@ -4,6 +4,8 @@ An agent of version 2 on the wire: its prompts, its states, its cancellations, i
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -847,3 +849,30 @@ def test_an_agent_of_a_decorated_class() -> None:
     half = AgentHalf(made)
     half.prompt(5, "hello")
     assert half.said() == ["5: inserted", "user_message", "running", "agent_message_chunk: HELLO", "idle end_turn"]
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_nothing_is_kept_of_work_that_is_over(cancels: bool) -> None:
+    """
+    B79: neither the session nor a token holds on to a prompt, its context, its questions or its tool calls.
+    """
+    kept: list[weakref.ref[Any]] = []
+
+    async def handler(request: object, context: Any) -> None:
+        kept.append(weakref.ref(context))
+        async with context.tool_call("T", stop=lambda: context):
+            await context.ask_permission("?")
+
+    half = AgentHalf(builder(handler))
+    for number in range(3):
+        half.prompt(number)
+        [asked] = [each["id"] for each in half.take() if each.get("method") == "session/request_permission"]
+        if cancels:
+            half.cancel()
+        else:
+            half.send({"id": asked, "result": YES})
+        assert half.said()[-1] == f"idle {'cancelled' if cancels else 'end_turn'}"
+    gc.collect()
+    assert [each() for each in kept] == [None] * 3
+    assert half.connection.peer.pending_requests == 0
+    assert half.clock.getDelayedCalls() == []

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from acp_twisted.agent.v2.agent import VersionedAgent
 from acp_twisted.errors import InvalidParams, UnsupportedVersion
 from acp_twisted.negotiation import choose, in_words_of, requested_version
 from acp_twisted.schema import v1, v2
+from acp_twisted.tap import load_agent
 from acp_twisted.turn.result import TurnResult
 
 # ---- the rules
@@ -335,3 +338,16 @@ def test_an_agent_of_version_1_loads_nothing_of_version_2() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_it_is_served_like_any_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    What takes an AcpAgent takes one of both versions, and its builder too: here the option of twistd.
+    """
+    examples = Path(__file__).resolve().parent.parent / "examples"
+    monkeypatch.syspath_prepend(str(examples))
+    assert isinstance(load_agent("both_versions_agent:agent"), VersionedAgent)
+    module = types.ModuleType("made_for_this_test")
+    vars(module)["made"] = builder(None, 1, 2)
+    monkeypatch.setitem(sys.modules, "made_for_this_test", module)
+    assert isinstance(load_agent("made_for_this_test:made"), VersionedAgent)
