@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from conftest import LoggedErrors
 from halves_v2 import (
     AGENT_CAPABILITIES,
     CANCEL,
@@ -672,3 +673,40 @@ def test_an_elicitation_in_a_mode_that_was_not_advertised(mode: str) -> None:
     [refused] = talk.take()
     assert refused["error"]["code"] == -32602
     assert asked == []
+
+
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+@pytest.mark.parametrize(("content", "fits"), [({"name": "Ada"}, True), ({"name": 7}, False), (None, False)])
+def test_what_was_filled_in_fits_the_form(content: Any, fits: bool, logged_errors: LoggedErrors) -> None:
+    """1.178: what the form does not allow is not sent, and the agent learns no more than where."""
+    accepted = v2.CreateElicitationResponse(action="accept", content=content)
+    talk = busy(create_elicitation_handler=lambda request: accepted)
+    params = {"sessionId": "s1", "mode": "form", "message": "Who?", "requestedSchema": FORM}
+    talk.send({"id": 1, "method": "elicitation/create", "params": params})
+    [sent] = talk.take()
+    assert ("result" in sent) == fits
+    if not fits:
+        assert sent["error"]["code"] == -32603
+        assert "7" not in str(sent["error"]["data"])
+    logged_errors.clear()
+
+
+def test_a_page_in_the_browser_is_over_once() -> None:
+    """1.184: complete is told of what the user went to, once; unknown ids and those that he declined are ignored."""
+    told: list[str] = []
+    answers = {"a": "accept", "b": "decline"}
+    capabilities = v2.ClientCapabilities(elicitation=v2.ElicitationCapabilities(url=v2.ElicitationUrlCapabilities()))
+    talk = busy(
+        client_capabilities_v2=capabilities,
+        create_elicitation_handler=lambda asked: v2.CreateElicitationResponse(action=answers[asked.elicitation_id]),
+        complete_elicitation_handler=lambda note: told.append(note.elicitation_id),
+    )
+    for name in "ab":
+        params = {"sessionId": "s1", "mode": "url", "message": "m", "elicitationId": name, "url": "https://x"}
+        talk.send({"id": name, "method": "elicitation/create", "params": params})
+    for name in ("a", "a", "b", "nobody"):
+        talk.send({"method": "elicitation/complete", "params": {"elicitationId": name}})
+    assert [each["result"]["action"] for each in talk.take()] == ["accept", "decline"]
+    assert told == ["a"]

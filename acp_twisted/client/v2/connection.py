@@ -14,9 +14,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.client.kept import Kept
+from acp_twisted.client.v2.elicited import Elicited
 from acp_twisted.client.v2.session import ClientSession
 from acp_twisted.connection import Connection, decode
-from acp_twisted.elicitations import answered_form
 from acp_twisted.errors import (
     AcpCapabilityError,
     AcpConnectionError,
@@ -75,6 +75,7 @@ class ClientConnection(Connection):
         self.initialized: v2.InitializeResponse | None = None
         self._sessions: dict[str, ClientSession] = {}
         self._permissions: dict[str, dict[IncomingRequest, v2.RequestPermissionRequest]] = {}  # in order of arrival
+        self._elicited = Elicited(self.limits.max_elicitations)
         self._opening = 0
         self._early: Kept[tuple[v2.UpdateSessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
@@ -369,10 +370,10 @@ class ClientConnection(Connection):
             raise MethodNotFound(data={"method": request.method})  # there may be a handler, for version 1
         if request.method == "session/request_permission":
             return self._asked_for_permission(request, gate)
-        result = super().handle_request(request, gate)
-        if request.method == "elicitation/create" and isinstance(request.params, dict):
-            return answered_form(result, request.params, v2.ElicitationSchema)
-        return result
+        if request.method == "elicitation/create" and request.method in self._handlers:
+            go = super().handle_request
+            return self._elicited.handle(request.params, lambda: go(request, gate))
+        return super().handle_request(request, gate)
 
     def _asked_for_permission(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         handler = self._handlers.get(request.method)
@@ -415,6 +416,9 @@ class ClientConnection(Connection):
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
         if self.initialized is None:
+            return None
+        if notification.method == "elicitation/complete" and not self._elicited.complete(notification.params):
+            _log.debug("an elicitation that is not open was said to be complete")
             return None
         if notification.method != "session/update":
             return super().handle_notification(notification)
