@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from acp_twisted.mcp.handlers import McpHandlers
     from acp_twisted.mcp.http import McpHttpError
     from acp_twisted.mcp.provider import McpProvider, offered_to
-    from acp_twisted.mcp.proxying import offer_in_proxy
+    from acp_twisted.mcp.proxying import bridge_in_proxy, offer_in_proxy
     from acp_twisted.mcp.resource import HttpBounds, McpResource
     from acp_twisted.mcp.server import McpServer, ToolContext, ToolError
     from acp_twisted.mcp.serving import Serving, serve_stdio
@@ -45,6 +45,7 @@ __all__ = [
     "ToolError",
     "ToolResult",
     "accept_over_acp",
+    "bridge_in_proxy",
     "connect",
     "offer_in_proxy",
     "offered_to",
@@ -71,6 +72,7 @@ _WHERE = {
     "ToolError": "server",
     "ToolResult": "types",
     "accept_over_acp": "connecting",
+    "bridge_in_proxy": "proxying",
     "connect": "connecting",
     "offer_in_proxy": "proxying",
     "offered_to": "provider",

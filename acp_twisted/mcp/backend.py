@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 from uuid import uuid4
+from weakref import ref
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.python.failure import Failure
 
 from acp_twisted.errors import AcpError, InvalidResponse, LocalError
-from acp_twisted.mcp.provider import BACKEND_FAILED
+from acp_twisted.mcp.provider import BACKEND_FAILED, UNAVAILABLE
 from acp_twisted.mcp.routes import MESSAGE, AcpLink, renamed, routes_of
 from acp_twisted.mcp.server import McpRequest
 from acp_twisted.mcp.versions import META_CAPABILITIES, META_VERSION, STATELESS, with_meta
@@ -36,7 +37,10 @@ class AcpBackend:
     """
 
     def __init__(self, link: AcpLink, server_id: str) -> None:
-        self._link = link
+        """
+        @param link: is not kept alive by this.
+        """
+        self._link = ref(link)
         self._server_id = server_id
         self._prefix = uuid4().hex[:12]
         self._last = 0
@@ -45,9 +49,12 @@ class AcpBackend:
         """
         See L{McpBackend}.
         """
+        link = self._link()
+        if link is None:
+            return fail(AcpError(UNAVAILABLE, "MCP server unavailable"))
         self._last += 1
         outer = f"{self._prefix}:{self._last}"
-        routes, key = routes_of(self._link), (self._server_id, outer)
+        routes, key = routes_of(link), (self._server_id, outer)
 
         def tell(method: str, params: Any) -> None:
             request.notify(method, renamed(params or {}, outer, request.request_id))
@@ -65,7 +72,7 @@ class AcpBackend:
         envelope = {"serverId": self._server_id, "requestId": outer, "method": request.method}
         params = with_meta(request.params, {META_VERSION: STATELESS, META_CAPABILITIES: {}})
         routes.exchanges[key] = tell
-        call = self._link.ext_request(MESSAGE, {**envelope, "params": params}, timeout=0)
+        call = link.ext_request(MESSAGE, {**envelope, "params": params}, timeout=0)
         return call.addBoth(over).addCallbacks(answered, _failed)
 
 

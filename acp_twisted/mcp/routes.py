@@ -104,7 +104,14 @@ def notified(notification: Notification, link: object) -> None:
     """
     A notification C{mcp/message}: it goes to whom it is about, and to nobody when that is over.
     """
-    params = notification.params if isinstance(notification.params, dict) else {}
+    heard(notification.params, link)
+
+
+def heard(given: object, link: object) -> None:
+    """
+    The params of such a notification.
+    """
+    params = given if isinstance(given, dict) else {}
     routes = routes_of(link)
     method, inner = params.get("method"), params.get("params")
     if not isinstance(method, str):
