@@ -110,7 +110,8 @@ async def serve(uvicorn: bool) -> None:
 
     app = create_asgi_app(lambda conn: Agent())
     listening = socket.create_server(("127.0.0.1", 0))
-    print(json.dumps({"port": listening.getsockname()[1]}), flush=True)
+    sys.stdout.write(json.dumps({"port": listening.getsockname()[1]}) + "\n")
+    sys.stdout.flush()
     if uvicorn:
         from uvicorn import Config, Server
 
