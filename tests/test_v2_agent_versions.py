@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_halves_v2 import INFO, UnagreedHalf, builder, built
+from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder, built
 from halves import AgentHalf as FirstHalf
 from twisted.internet.defer import Deferred
 
@@ -351,3 +351,14 @@ def test_it_is_served_like_any_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module)["made"] = builder(None, 1, 2)
     monkeypatch.setitem(sys.modules, "made_for_this_test", module)
     assert isinstance(load_agent("made_for_this_test:made"), VersionedAgent)
+
+
+def test_handlers_of_version_2_alone_have_its_names() -> None:
+    """What version 1 spells otherwise is set by the same setter, also where it is for version 2 only."""
+    done: list[str] = []
+    made = builder().for_versions(2).authenticate_handler(lambda request: done.append("in"))
+    half = AgentHalf(made.logout_handler(lambda request: done.append("out")))
+    half.send({"id": 1, "method": "auth/login", "params": {"methodId": "m"}})
+    half.send({"id": 2, "method": "auth/logout", "params": {}})
+    assert [each["result"] for each in half.take()] == [{}, {}]
+    assert done == ["in", "out"]

@@ -141,7 +141,8 @@ class VersionedAgentBuilder(AcpAgentBuilder):
 
     def _on(self, method: str, handler: Handler, setter: str) -> Self:
         if self._for == {2}:
-            self._second.add(method, handler, setter)
+            spelled = {first: second for second, first in SPELLED_OTHERWISE.items()}
+            self._second.add(spelled.get(method, method), handler, setter)
             return self
         if self._for == {1}:
             self._first_only.add(method)
