@@ -68,7 +68,7 @@ def test_the_handshake() -> None:
         name.lower(): value.strip() for name, _, value in (line.partition(":") for line in socket.head.split("\r\n"))
     }
     assert lines["sec-websocket-accept"] == key.decode()
-    assert lines["upgrade"] == "websocket"
+    assert lines["upgrade"].lower() == "websocket"
     assert lines["sec-websocket-protocol"] == "acp"
     assert len(lines["acp-connection-id"]) == 32
     plain = Socket(Server())

@@ -17,6 +17,7 @@ from acp_twisted.schema import v1
 
 PROMPT = '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}'
 CANCEL = '{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}'
+FORM = '--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n1\r\n--x--\r\n'
 ID = "Acp-Connection-Id"
 SESSION = "Acp-Session-Id"
 
@@ -33,7 +34,7 @@ ANSWERED_BEFORE_A_CONNECTION = [
     ("a content type that only begins well", 415, "POST", [("Content-Type", "application/jsonp")], INITIALIZE),
     ("no content type", 415, "POST", [], INITIALIZE),
     ("two content types", 415, "POST", headers(JSON, ("Content-Type", "application/json")), INITIALIZE),
-    ("a form", 415, "POST", [("Content-Type", "multipart/form-data; boundary=x")], "--x--"),
+    ("a form", 415, "POST", [("Content-Type", "multipart/form-data; boundary=x")], FORM),
     ("not JSON", 400, "POST", headers(JSON), "{"),
     ("not UTF-8", 400, "POST", headers(JSON), b'{"\xff":1}'),
     ("an empty body", 400, "POST", headers(JSON), ""),
