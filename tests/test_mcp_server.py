@@ -26,7 +26,7 @@ from acp_twisted.limits import Limits
 from acp_twisted.mcp.client import McpOptions
 from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.server import McpServer, TooManyRequests
-from acp_twisted.mcp.serving import ServerConnection
+from acp_twisted.mcp.serving import ServerConnection, Serving
 from acp_twisted.mcp.types import ImageContent, LogMessage, Progress, TextContent, Tool, ToolResult
 from acp_twisted.transports.memory import MemoryLink
 
@@ -146,6 +146,16 @@ def test_refusals() -> None:
     failure(waiting, RequestCancelled)
     pair.client.call_tool("hang").addErrback(lambda _: None)
     assert pair.connection.peer.incoming_requests == 1
+
+
+def test_a_server_on_any_transport() -> None:
+    """What makes a transport's connections makes one for each, all of the same server."""
+    serving = Serving(tools_server()[0])
+    for _ in range(2):
+        raw = Raw()
+        link = MemoryLink(serving.build_receiver(Clock()), raw, limits=serving.limits)
+        link.b.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+        assert raw.received == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
 
 def raw_server(server: McpServer) -> tuple[MemoryLink, Raw]:
