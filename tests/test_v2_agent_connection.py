@@ -821,6 +821,30 @@ def test_the_user_is_sent_to_a_web_page() -> None:
     handler.finish()
 
 
+def test_the_client_as_a_session_sees_it() -> None:
+    """
+    One message for each call, of this version's classes; with the work's, or outside of any.
+    """
+    half, handler = running()
+    context = handler.contexts[-1]
+    schema = v2.ElicitationSchema(properties={"name": v2.StringPropertySchema()})
+    form = context.client.elicit_form("Who?", schema)
+    page = half.connection.client(half.session_id).elicit_url("Go", "https://x")
+    asked = half.connection.client(half.session_id).request_permission(None, [option()], title="Really?")
+    for each in (form, asked):
+        each.addErrback(lambda failure: None)
+    sent = half.take()
+    kinds = [each.get("params", {}).get("mode") or each["method"] for each in sent]
+    assert kinds == ["form", "session/update", "url", "session/request_permission"]
+    assert context.client.capabilities is half.connection.client_capabilities
+    half.send({"id": sent[2]["id"], "result": {"action": "accept"}})
+    page.complete()
+    assert half.said() == ["elicitation/complete"]
+    with pytest.raises(AcpCapabilityError):
+        half.connection.client(half.session_id).read_text_file("/x")
+    handler.finish()
+
+
 def test_requests_of_version_1_are_not_taken_for_those_of_version_2() -> None:
     """
     2.80: what version 2 has too must be of its own class.

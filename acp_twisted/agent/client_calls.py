@@ -144,7 +144,7 @@ class ClientCalls:
         @param tool_call_id: the tool call that needs to know.
         @return: what he did, and what the form holds.  The values are the user's: check them (ELIC-AGENT-REVALIDATE).
         """
-        request = v1.ElicitationFormMode(
+        request = self.connection.schema.ElicitationFormMode(
             message=message, requested_schema=schema, session_id=self.session_id, tool_call_id=tool_call_id
         )
         return self.create_elicitation(request, **call_options)
@@ -158,7 +158,7 @@ class ClientCalls:
         @return: the elicitation, with an id of its own; await it for what the user said, and call its C{complete} when
             he is done there.
         """
-        request = v1.ElicitationUrlMode(
+        request = self.connection.schema.ElicitationUrlMode(
             message=message,
             url=url,
             elicitation_id=str(uuid4()),
@@ -174,7 +174,8 @@ class ClientCalls:
 
         @raise ValueError: when no elicitation of that id is open on this connection (ELIC-AGENT-COMPLETE-SAME-CLIENT).
         """
-        return self.connection.notify(v1.CompleteElicitationNotification(elicitation_id=elicitation_id))
+        complete = self.connection.schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        return self.connection.notify(complete)
 
 
 @frozen(eq=False)

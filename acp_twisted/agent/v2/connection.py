@@ -14,25 +14,24 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from acp_twisted.agent.v2.asking import AskingConnection
+from acp_twisted.agent.v2.client_calls import SessionClient
 from acp_twisted.agent.v2.context import PromptContext
 from acp_twisted.agent.v2.convert import as_second
 from acp_twisted.agent.v2.prompt import Prompt
 from acp_twisted.agent.v2.rules import refuse_unknown
 from acp_twisted.agent.v2.session import AgentSession
-from acp_twisted.connection import Connection, decode
-from acp_twisted.elicitations import Elicitations, filled_in
+from acp_twisted.connection import decode
 from acp_twisted.errors import (
     AcpConnectionError,
     InternalError,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
-    NotInitialized,
     ResourceNotFound,
 )
 from acp_twisted.gates import advertises
 from acp_twisted.handlers import Bound, outcome
-from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
@@ -50,7 +49,7 @@ _log = Logger()
 PROTOCOL_VERSION = 2
 
 
-class AgentConnection(Connection):
+class AgentConnection(AskingConnection):
     """
     The agent's side of one connection of version 2.
 
@@ -77,11 +76,8 @@ class AgentConnection(Connection):
         self.agent = agent
         self.client_capabilities = v2.ClientCapabilities()
         self.client_info: v2.Implementation | None = None
-        self._initialized = False
         self._initializing = False
         self._used = False
-        self._sessions: dict[str, AgentSession] = {}
-        self._elicitations = Elicitations(self.limits.max_elicitations)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
@@ -109,6 +105,12 @@ class AgentConnection(Connection):
         A session of this connection; L{None} if it has none of that id.
         """
         return self._sessions.get(session_id)
+
+    def client(self, session_id: str) -> SessionClient:
+        """
+        The client as a session sees it, for what is asked of it outside of prompts.
+        """
+        return SessionClient(self, session_id)
 
     def send_update(self, session_id: str, update: v2.SessionUpdate) -> Deferred[None]:
         """
@@ -146,63 +148,6 @@ class AgentConnection(Connection):
         What the agent has advertised.
         """
         return self.agent.second.capabilities
-
-    def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
-        """
-        See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which every call begins with.
-
-        @raise NotInitialized: before the client's C{initialize} was answered.
-        """
-        self._initialized_first()
-        call = super().prepare(request, wait=wait, wait_timeout=wait_timeout)
-        if isinstance(request, v2.ElicitationUrlMode):
-            self._elicit(call, request.elicitation_id)
-        elif isinstance(request, v2.ElicitationFormMode):
-            call.addCallback(filled_in, request.requested_schema)
-        if isinstance(request, v2.RequestPermissionRequest):
-            session = self._sessions.get(request.session_id)
-            if session is not None:
-                session.keep_question(call)
-        return call
-
-    def _elicit(self, call: Call[Any], elicitation_id: str) -> None:
-        """
-        The user is about to be sent to a web page.
-
-        @raise ValueError: when another elicitation of that id is not over.
-        """
-        if elicitation_id in self._elicitations:
-            raise ValueError("another elicitation of this id is open")
-        self._elicitations.begin(elicitation_id)
-
-        def answered(response: Any) -> Any:
-            accepted = isinstance(response, v2.CreateElicitationResponse) and response.action == "accept"
-            self._elicitations.answered(elicitation_id, accepted)
-            return response
-
-        call.addBoth(answered)
-
-    def notify(self, notification: object) -> Deferred[None]:
-        """
-        See L{Connection.notify<acp_twisted.connection.Connection.notify>}.
-
-        @raise NotInitialized: before the client's C{initialize} was answered.
-        @raise ValueError: when an elicitation is said to be complete that is not open.
-        """
-        self._initialized_first()
-        sent = super().notify(notification)
-        if isinstance(notification, v2.CompleteElicitationNotification):
-            self._elicitations.complete(notification.elicitation_id)
-        return sent
-
-    def _fitting(self, message: Any) -> Any:
-        if isinstance(message, v2.CompleteElicitationNotification) and message.elicitation_id not in self._elicitations:
-            raise ValueError("no elicitation of this id is open on this connection")
-        return super()._fitting(message)
-
-    def _initialized_first(self) -> None:
-        if not self._initialized:
-            raise NotInitialized("the client has not initialized the connection yet")
 
     # ---- what the peer asks of its router
 

@@ -16,12 +16,11 @@ from acp_twisted.agent import tool_calls
 from acp_twisted.agent.commands import CommandResult
 from acp_twisted.agent.context import PromptContext as FirstContext
 from acp_twisted.agent.tool_calls import OpenToolCall
+from acp_twisted.agent.v2.client_calls import SecondCalls, SessionClient, refuse_first
 from acp_twisted.agent.v2.commands import run_command
-from acp_twisted.errors import AcpCapabilityError
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.schema import v2
 from acp_twisted.schema.values import UNSET
-from acp_twisted.schema.vocabulary import V1, vocabulary
 from acp_twisted.turn.foreground import Work
 
 if TYPE_CHECKING:
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
     from acp_twisted.agent.v2.session import AgentSession
 
 _log = Logger()
-_V2 = vocabulary(2)
 
 MAIN_PLAN = "main"
 """The id of the plan that L{PromptContext.plan} sends."""
 
 
-class PromptContext(FirstContext):
+class PromptContext(SecondCalls, FirstContext):
     """
     One piece of foreground work, as its handler sees it.  It has the names of version 1's
     L{PromptContext<acp_twisted.agent.context.PromptContext>}, so that one handler serves both versions: what it makes
@@ -81,6 +79,13 @@ class PromptContext(FirstContext):
         What the client can do.
         """
         return self.connection.client_capabilities
+
+    @property
+    def client(self) -> SessionClient:
+        """
+        The client, and nothing but one message for each call.  What is asked so belongs to the work too.
+        """
+        return SessionClient(self.connection, self.session_id, self.call)
 
     # ---- updates
 
@@ -231,9 +236,7 @@ class PromptContext(FirstContext):
             until the last such question is settled (2.34, 2.39).
         @raise AcpCapabilityError: for a request that only version 1 has.
         """
-        method = V1.for_params(type(request))
-        if method is not None and _V2.get(method.name) is None:
-            raise AcpCapabilityError(method.capability or method.name)
+        refuse_first(request)
         call = super().call(request, **options)
         if isinstance(request, v2.RequestPermissionRequest | v2.CreateElicitationRequest) and not call.called:
             self._ask(call, blocks)
@@ -260,31 +263,6 @@ class PromptContext(FirstContext):
         """
         for call in list(self._questions):
             call.cancel()
-
-    def request_permission(  # type: ignore[override]
-        self,
-        tool_call: Any,
-        options: Sequence[Any],
-        *,
-        title: str | None = None,
-        description: str | None = None,
-        subject: Any = None,
-        **call_options: Any,
-    ) -> Call[v2.RequestPermissionResponse]:
-        """
-        Ask the user.
-
-        @param tool_call: what it is about; L{None} if it is about something else, and then C{title} is needed.
-        @param title: the question; the tool call's own title without one.
-        @param subject: what it is about, if it is no tool call.
-        """
-        if subject is None and tool_call is not None:
-            subject = v2.ToolCallPermissionSubject(tool_call=tool_call)
-        asked = title or getattr(tool_call, "title", None) or "Permission"
-        request = v2.RequestPermissionRequest(
-            session_id=self.session_id, title=asked, description=description, subject=subject, options=list(options)
-        )
-        return self.call(request, **call_options)
 
 
 def _unsent(failure: Failure) -> None:
