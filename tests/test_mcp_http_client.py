@@ -20,6 +20,7 @@ from twisted.web.iweb import IAgent
 from wire import failure, no_result, success
 from zope.interface import implementer
 
+from acp_twisted import AcpAgent
 from acp_twisted.errors import AcpConnectionError, AcpError, InvalidResponse, RequestCancelled, RequestTimedOut
 from acp_twisted.limits import Limits
 from acp_twisted.mcp.client import McpClient, McpOptions
@@ -437,6 +438,28 @@ def test_what_has_no_answer_is_not_overtaken() -> None:
     half.last.result({"tools": []})
     success(listed)
     assert "prompts/list" not in half.methods()
+
+
+def test_a_client_is_closed_with_the_agents_connection() -> None:
+    """No server is left to run for nobody; and a client that is closed before leaves nothing behind."""
+    clock, agent = Clock(), Recorder()
+    handler = AcpAgent.builder().prompt_handler(lambda _: v1.PromptResponse(stop_reason="end_turn"))
+    connection = handler.build().connect(clock)
+    entry = v1.McpServerHttp(name="s", url="http://127.0.0.1:1/mcp", headers=[])
+    clients = []
+    for _ in range(2):
+        opening = connect(clock, entry, agent=agent, connection=connection)
+        agent.sent[-1].result(DISCOVERED)
+        clients.append(success(opening))
+    clients[0].close()
+    clock.advance(0)
+    success(clients[0].when_closed())
+    closed = clients[1].when_closed()
+    no_result(closed)
+    connection.peer.connection_lost(Failure(AcpConnectionError("gone")))
+    clock.advance(0)
+    success(closed)
+    assert clock.getDelayedCalls() == []
 
 
 def test_an_unreachable_server_is_not_an_old_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from acp_twisted.errors import AcpError, InvalidResponse
 from acp_twisted.mcp.client import McpClient, McpOptions
@@ -57,7 +57,8 @@ def connect(
 
     @param server: an entry of C{mcpServers}: C{McpServerStdio}, C{McpServerHttp} or C{McpServerAcp}, of either version
         of ACP.
-    @param connection: the agent's connection, for a server that is behind its client.
+    @param connection: the agent's connection: the client is closed when that ends, and a server that is behind the
+        agent's own client is reached through it.
     @param cwd: where the program of a server is started; the session's, as a rule.
     @param inherit_env: whether such a program gets all of our environment, or only what every program needs and what
         C{server} names.
@@ -82,7 +83,22 @@ def connect(
             ready = _tunnel(server, client, connection)
     else:
         raise McpCapabilityError(f"MCP servers of type {kind!r} can't be reached from here")
+    if connection is not None and kind != "acp":
+        _close_with(client, connection)
     return Deferred.fromCoroutine(_open(client, ready))
+
+
+def _close_with(client: McpClient, connection: AcpLink) -> None:
+    """
+    Leave no server running for a connection that is gone.
+    """
+
+    def over(_: object) -> None:
+        ending.cancel()
+
+    ending = connection.when_closed().addCallback(lambda _: client.close())
+    ending.addErrback(lambda failure: failure.trap(CancelledError))
+    client.when_closed().addCallback(over)
 
 
 async def _open(client: McpClient, ready: Deferred[Any]) -> McpClient:
