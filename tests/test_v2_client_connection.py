@@ -28,6 +28,7 @@ from acp_twisted.client.permissions import AllowList, Ask, first_allow
 from acp_twisted.client.v2.client import VersionedClient
 from acp_twisted.client.v2.followers import SessionFollower
 from acp_twisted.errors import AcpCapabilityError, AuthRequired, InvalidResponse, NotInitialized, ResourceNotFound
+from acp_twisted.jsonrpc.messages import EncodeError
 from acp_twisted.schema import v1, v2
 
 TERMINAL = {"type": "terminal", "terminalId": "x"}
@@ -710,3 +711,75 @@ def test_a_page_in_the_browser_is_over_once() -> None:
         talk.send({"method": "elicitation/complete", "params": {"elicitationId": name}})
     assert [each["result"]["action"] for each in talk.take()] == ["accept", "decline"]
     assert told == ["a"]
+
+
+# ---- edges
+
+
+def test_two_sessions_that_are_opened_at_once() -> None:
+    """B30: what came early goes to its own session; what belongs to none is dropped when the last is open."""
+    talk = ClientHalf(client())
+    first, second = talk.connection.new_session("/w"), talk.connection.new_session("/w")
+    ids = [each["id"] for each in talk.take()]
+    for name in ("b", "nobody", "a"):
+        talk.send({"method": "session/update", "params": {**said(name)["params"], "sessionId": name}})
+    talk.send({"id": ids[0], "result": {"sessionId": "a"}})
+    talk.send({"id": ids[1], "result": {"sessionId": "b"}})
+    for opening in (first, second):
+        session = Watched(opening).value
+        [update] = session.take_updates()
+        assert update.content.text == session.session_id
+    assert len(talk.connection._early) == 0
+
+
+def test_a_listener_that_fails_harms_nobody(logged_errors: LoggedErrors) -> None:
+    """Rule 7: it is logged, and the next update comes; a follower that leaves is told no more."""
+    told: list[Any] = []
+    talk = ClientHalf(client(session_update_handler=told.append))
+    follower = SessionFollower()
+    follower.updated = told.append  # type: ignore[method-assign]
+    talk.session.follow(follower)
+    talk.session.unfollow(follower)
+    talk.session.unfollow(follower)
+
+    def fail(update: Any) -> None:
+        raise RuntimeError("no")
+
+    async def fail_later(update: Any) -> None:
+        raise RuntimeError("no")
+
+    talk.session.on_update(fail)
+    talk.session.on_update(fail_later)
+    talk.send(said("a"), said("b"))
+    assert [type(each).__name__ for each in told] == ["UpdateSessionNotification"] * 2
+    assert len(logged_errors) == 4
+    logged_errors.clear()
+
+
+def test_a_prompt_by_its_request() -> None:
+    """For who takes the updates of all sessions from one handler."""
+    talk = ClientHalf(client())
+    prompt = talk.connection.prompt(v2.PromptRequest(session_id="s1", prompt=[v2.TextContent(text="hi")]))
+    assert talk.session.prompts == (prompt,)
+    talk.accept(talk.last_id())
+    talk.send(RUNNING, idle("end_turn"))
+    assert Watched(prompt.idle).value.stop_reason == "end_turn"
+
+
+def test_a_prompt_that_no_json_can_carry() -> None:
+    """B59: it fails like any other call, and the session is as before."""
+    talk = ClientHalf(client())
+    prompt = talk.session.prompt("hi", meta={"x": object()})
+    assert prompt.over
+    assert isinstance(Watched(prompt.accepted).value, EncodeError)
+    assert isinstance(Watched(prompt.idle).value, EncodeError)
+    assert talk.session.prompts == ()
+    assert talk.take() == []
+
+
+def test_a_permission_that_nobody_answers() -> None:
+    """1.192: without a handler the method is unknown."""
+    talk = busy()
+    talk.send(permission(7))
+    [refused] = talk.take()
+    assert refused["error"]["code"] == -32601
