@@ -737,7 +737,7 @@ def test_a_listener_that_fails_harms_nobody(logged_errors: LoggedErrors) -> None
     told: list[Any] = []
     talk = ClientHalf(client(session_update_handler=told.append))
     follower = SessionFollower()
-    follower.updated = told.append  # type: ignore[method-assign]
+    follower.updated = told.append  # type: ignore[method-assign, assignment]
     talk.session.follow(follower)
     talk.session.unfollow(follower)
     talk.session.unfollow(follower)
