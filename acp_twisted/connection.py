@@ -25,7 +25,7 @@ from acp_twisted.errors import (
     InvalidResponse,
     MethodNotFound,
 )
-from acp_twisted.gates import Gates, advertises, advertises_json
+from acp_twisted.gates import Gates, advertises, advertises_beside
 from acp_twisted.handlers import Bound, Handlers, outcome
 from acp_twisted.interfaces import IInstrument
 from acp_twisted.jsonrpc.calls import Call
@@ -128,7 +128,9 @@ class Connection:
 
         @param capability: its dotted name, as in C{"fs.readTextFile"}.
         """
-        return advertises(self.peer_capabilities, capability) or advertises_json(self._peer_json, capability)
+        return advertises(self.peer_capabilities, capability) or advertises_beside(
+            self.peer_capabilities, self._peer_json, capability
+        )
 
     def require(self, capability: str) -> None:
         """

@@ -47,11 +47,16 @@ def advertises(capabilities: object, capability: str) -> bool:
     return value is not None and value is not UNSET and value is not False
 
 
-def advertises_json(capabilities: object, capability: str) -> bool:
+def advertises_beside(capabilities: object, came: object, capability: str) -> bool:
     """
-    The same for capabilities as they came, which may have what the schema does not know.
+    The same for what the schema does not know, such as the capabilities of a module.  What it does know only counts if
+    it is as the schema wants it.
+
+    @param came: the capabilities as they came, in JSON.
     """
-    value = capabilities
+    if _attribute(type(capabilities), capability.partition(".")[0]) is not None:
+        return False
+    value = came
     for name in capability.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value is not None and value is not False

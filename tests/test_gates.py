@@ -588,3 +588,14 @@ def test_a_relative_path_of_many() -> None:
     with pytest.raises(ValueError, match=r"tool_call\.content\.path of a RequestPermissionRequest"):
         half.connection.call(v1.RequestPermissionRequest(session_id="s1", tool_call=asked, options=[]))
     assert [each["method"] for each in half.take()] == ["session/update"] * 2
+
+
+def test_only_what_is_as_it_should_be_counts() -> None:
+    """Where an object is wanted, true is no offer; what only a module knows is looked up as it came (1.30, 6.5)."""
+    half = ClientHalf(AcpClient.builder().build(), capabilities={"sessionCapabilities": {"close": True}, "nes": {}})
+    assert not half.connection.supports("sessionCapabilities.close")
+    assert half.connection.supports("nes")
+    assert not half.connection.supports("nes.events")
+    with pytest.raises(AcpCapabilityError):
+        half.session.close()
+    assert half.take() == []
