@@ -38,6 +38,13 @@ class Wire:
     """
 
     closed: bool = False
+    paused: bool = False
+
+    def pauseProducing(self) -> None:
+        self.paused = True
+
+    def resumeProducing(self) -> None:
+        self.paused = False
 
     def abortConnection(self) -> None:
         self.closed = True
@@ -480,15 +487,27 @@ def test_an_address_that_is_none(url: str) -> None:
 
 
 def test_reading_pauses() -> None:
-    """What arrives while the peer wants nothing waits for it, in order."""
+    """No response is read while the peer wants nothing, and what has arrived waits for it, in order."""
     half = Half()
     call = half.client.list_tools()
+    streamed = half.client.call_tool("t")
+    half.last.stream()
     transport: Any = half.client.session.peer._transport
     transport.pauseProducing()
-    half.last.result({"tools": []})
+    late = half.client.list_prompts()
+    half.last.stream()
+    wires = [each.response.wire for each in half.sent[-2:] if each.response is not None]
+    assert [wire.paused for wire in wires] == [True, True]
+    half.sent[1].result({"tools": []})
+    half.sent[2].event(id=half.sent[2].message["id"], result={"content": []})
     no_result(call)
+    no_result(streamed)
     transport.resumeProducing()
     success(call)
+    success(streamed)
+    assert not wires[1].paused
+    half.last.event(id=half.last.message["id"], result={"prompts": []})
+    success(late)
     transport.stopProducing()
     half.clock.advance(0)
     assert half.clock.getDelayedCalls() == []

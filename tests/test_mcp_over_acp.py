@@ -23,8 +23,10 @@ from acp_twisted.errors import (
     RequestCancelled,
     RequestTimedOut,
 )
+from acp_twisted.limits import Limits
 from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import accept_over_acp, connect
+from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider, offered_to
 from acp_twisted.mcp.server import McpServer
 from acp_twisted.mcp.types import Progress
@@ -336,8 +338,6 @@ def test_the_older_form() -> None:
 
 def test_requests_of_the_server_go_through_the_older_form_and_are_cancelled() -> None:
     """Its cancellation arrives as $/cancel_request, and is MCP's again for the handler (X5, M18)."""
-    from acp_twisted.mcp.handlers import McpHandlers
-
     stopped: list[str] = []
     chain = Chain("connection")
     client = chain.connect(
@@ -438,3 +438,21 @@ def test_version_2_of_acp() -> None:
     failure(call, RequestCancelled)
     assert noticed["cancelled"] == [("$/cancel_request",)]
     assert b"notifications/cancelled" not in b"".join(message for _, message in memory.wire)
+
+
+def test_a_server_that_floods_a_busy_client_is_cut() -> None:
+    """What waits for a client that wants nothing is bounded (design rule 6)."""
+    busy: Deferred[None] = Deferred()
+    chain = Chain()
+    limits = Limits(max_queued_messages=5)
+    client = chain.connect(handlers=McpHandlers(log=lambda _: busy), limits=limits)
+    success(client.set_log_level("info"))
+    call = client.call_tool("hang")
+    (context,) = chain.noticed["contexts"]
+    for number in range(20):
+        context.log("info", number)
+    chain.clock.advance(0)
+    failure(call, AcpConnectionError)
+    assert len(chain.noticed["cancelled"]) == 1
+    busy.callback(None)
+    assert chain.acp_agent.is_open

@@ -167,6 +167,9 @@ class ExchangeTransport:
             return
         if self._paused or self._held:
             self._held.append(go)
+            most = self.peer.limits.max_queued_messages
+            if len(self._held) > most:
+                self.abort(f"more than {most} messages wait (Limits.max_queued_messages)")
         else:
             go()
 

@@ -174,6 +174,17 @@ class _Reader(Protocol):
         else:
             self._owner.broken(self._exchange, failed_on_the_way("the response broke off", reason))
 
+    def hold(self, held: bool) -> None:
+        """
+        Leave what comes in the connection, or go on reading.
+        """
+        transport: Any = self.transport
+        if transport is not None and not self._stopped:
+            if held:
+                transport.pauseProducing()
+            else:
+                transport.resumeProducing()
+
     def stop(self) -> None:
         """
         Read no more, and let the server know by closing the connection.
@@ -224,6 +235,26 @@ class HttpTransport(ExchangeTransport):
         The revision is known; an older one goes with every later request as a header.
         """
         self._version = None if stateless else version
+
+    def pauseProducing(self) -> None:
+        """
+        See L{IMessageTransport<acp_twisted.interfaces.IMessageTransport>}: no response is read any further.
+        """
+        super().pauseProducing()
+        self._hold(True)
+
+    def resumeProducing(self) -> None:
+        """
+        See L{IMessageTransport<acp_twisted.interfaces.IMessageTransport>}.
+        """
+        super().resumeProducing()
+        if not self._paused:
+            self._hold(False)
+
+    def _hold(self, held: bool) -> None:
+        for exchange in (*self._exchanges.values(), self._unasked):
+            if exchange is not None and exchange.reader is not None:
+                exchange.reader.hold(held)
 
     # ---- what is sent
 
@@ -359,6 +390,8 @@ class HttpTransport(ExchangeTransport):
     def _read(self, response: IResponse, exchange: _Exchange, status: int, *, is_stream: bool) -> None:
         exchange.reader = _Reader(self, exchange, status, is_stream, self._limit)
         response.deliverBody(exchange.reader)
+        if self._paused and exchange.reader is not None:
+            exchange.reader.hold(True)
 
     def _not_sent(self, failure: Failure, exchange: _Exchange) -> None:
         exchange.waiting = None
