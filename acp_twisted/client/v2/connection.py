@@ -46,7 +46,7 @@ _log = Logger()
 
 class ClientConnection(Connection):
     """
-    The client's side of one connection.  It is made when both sides have agreed on version 2.
+    The client's side of one connection, which speaks version 2 once C{initialize} was answered so.
 
     @cvar protocol_version: the version that is spoken.
     @ivar client: the client that it belongs to.
