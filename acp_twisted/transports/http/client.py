@@ -42,12 +42,15 @@ CONNECTION_ID: Final = b"Acp-Connection-Id"
 SESSION_ID: Final = b"Acp-Session-Id"
 PROTOCOL_VERSION: Final = b"Acp-Protocol-Version"
 
-QUIET_SECONDS: Final = 0.05
+QUIET_SECONDS: Final = 0.1
 """
 An answer that comes over the connection's stream, and belongs to a session whose own stream is open (that of
 C{session/load}), is delivered once the session's stream has brought nothing for so long: the updates before it have a
 way of their own.
 """
+
+QUIET_TURNS: Final = 5
+"""And for so many turns of the reactor: on a busy machine the time may be over before anybody has looked."""
 
 MAX_QUIET_SECONDS: Final = 2.0
 """How long it waits at most."""
@@ -434,19 +437,23 @@ class HttpClientTransport:
             return False
         began = self._clock.seconds()
 
-        def look(previous: IDelayedCall | None) -> None:
+        def look(previous: IDelayedCall | None, turns: int, heard: float) -> None:
             if previous is not None:
                 del self._held[previous]
             now = self._clock.seconds()
             rest = QUIET_SECONDS - (now - max(stream.last_heard, began))
-            if rest > 0 and now - began < MAX_QUIET_SECONDS and not stream.closed:
-                timer: list[IDelayedCall] = []
-                timer.append(self._clock.callLater(rest, lambda: look(timer[0])))
-                self._held[timer[0]] = message
-            else:
+            if stream.last_heard != heard:
+                turns = 0  # it has brought something meanwhile
+            if now - began >= MAX_QUIET_SECONDS or stream.closed or (rest <= 0 and turns >= QUIET_TURNS):
                 self._inbox.put(message)
+                return
+            later = turns + 1 if rest <= 0 else 0
+            timer: list[IDelayedCall] = []
+            heard = stream.last_heard
+            timer.append(self._clock.callLater(max(rest, 0), lambda: look(timer[0], later, heard)))
+            self._held[timer[0]] = message
 
-        look(None)
+        look(None, 0, stream.last_heard)
         return True
 
     def _set_reading(self, reading: bool) -> None:
