@@ -116,7 +116,7 @@ class ILaneReceiver(IMessageReceiver):
     A receiver whose transport can have room for some of its sessions and not for others.
     """
 
-    incoming_requests: int = Attribute("How many requests of the peer are unanswered.")
+    incoming_requests: int = Attribute("How many requests of the peer are unanswered, or go on.")
 
     def lane_writing_paused(key: Hashable) -> None:
         """

@@ -341,10 +341,12 @@ def test_what_goes_on_beyond_its_answer_is_waited_for(wire: Wire) -> None:
     """
     stopped: list[str] = []
     release = wire.peer.hold(stopped.append)
+    assert wire.peer.incoming_requests == 1
     wire.peer.input_ended()
     assert not wire.transport.closed
     release()
     release()
+    assert wire.peer.incoming_requests == 0
     assert wire.transport.closed
     assert stopped == []
     assert wire.clock.getDelayedCalls() == []

@@ -219,9 +219,9 @@ class Peer:
     @property
     def incoming_requests(self) -> int:
         """
-        How many requests of the peer are unanswered.
+        How many requests of the peer are unanswered, or are answered and go on; see L{hold}.
         """
-        return len(self._incoming)
+        return len(self._incoming) + len(self._held)
 
     # ---- what we receive
 
