@@ -297,6 +297,16 @@ def test_an_authentication_that_fails(logged_errors: Any) -> None:
     assert logged_errors == []
 
 
+def test_a_request_that_finds_no_place_while_it_is_authenticated() -> None:
+    """A POST with ids that are none is refused at once, and its authentication is given up."""
+    server, slow, remote = slow_remote()
+    wire = server.connect()
+    wire.request("POST", headers=[*JSON.items(), *remote.headers.items(), ("Acp-Session-Id", "")], body=NEW_SESSION)
+    assert wire.answer().status == 400
+    assert slow.asked[-1].called
+    assert len(wire.answers()) == 1
+
+
 def test_a_refused_request_after_a_slow_authentication() -> None:
     """What is refused then is answered then, and gives its place up."""
     server, slow, remote = slow_remote()

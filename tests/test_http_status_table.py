@@ -271,9 +271,25 @@ def test_a_body_that_turns_out_too_large() -> None:
     assert wire.answer().status == 413
     endless = server.connect()
     endless.raw(head + b"ff\r\n" + b"x" * 255 + b"\r\n")
+    server.clock.advance(0)
     assert endless.socket.aborted
     endless.lose()
     assert len(server.resource.connections) == 0
+
+
+def test_a_body_that_is_far_too_large_but_ends() -> None:
+    """One that has ended in the same chunk is answered with 413, and not cut off any more after that."""
+    server = Server(Limits(max_request_bytes=100))
+    wire = server.connect()
+    wire.raw(
+        b"POST /acp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"ff\r\n" + b"x" * 255 + b"\r\n0\r\n\r\n"
+    )
+    assert wire.answer().status == 413
+    server.clock.advance(0)
+    assert not wire.socket.aborted
+    wire.request("POST", headers=JSON, body=INITIALIZE)
+    assert wire.answer().status == 200
 
 
 def test_a_body_at_the_limit() -> None:

@@ -303,6 +303,29 @@ async def test_http2_by_alpn(reactor: Any, tmp_path: Path) -> None:
         )
 
 
+async def test_a_body_without_end_over_http2(reactor: Any, tmp_path: Path) -> None:
+    """
+    A body of many times the limit ends its own stream of HTTP/2; what else is on the connection goes on.
+    """
+    from twisted.internet.utils import getProcessOutputAndValue
+
+    key, certificate = write_certificate(tmp_path)
+    large = tmp_path / "large"
+    large.write_bytes(b" " * 3_000_000)
+    agent = talking_agent(Limits(max_request_bytes=100_000))[0]
+    async with serving(reactor, agent, f"ssl:0:privateKey={key}:certKey={certificate}") as served:
+        url = f"https://localhost:{served.port}/acp"
+        post = ["-H", "Content-Type: application/json"]
+        for extra in ([], ["-H", "Transfer-Encoding: chunked"]):
+            arguments = ["-s", "-S", "--cacert", str(certificate), "--max-time", "20", *post, *extra]
+            arguments += ["--data-binary", f"@{large}", url, "--next", "-s", "-i", "--cacert", str(certificate)]
+            output, errors, _ = await getProcessOutputAndValue(
+                "curl", [*arguments, *post, "-d", INITIALIZE, url], env=dict(os.environ)
+            )
+            assert b"HTTP/2 200" in output, errors
+        assert len(served.site.agent_resource.connections) == 2
+
+
 @pytest.mark.parametrize("kind", ["sse", "websocket"])
 async def test_a_reader_that_stops_holds_up_its_handler(reactor: Any, kind: str) -> None:
     """

@@ -147,7 +147,12 @@ class AcpResource(Resource):
             return
         gone: list[object] = []
         request.notifyFinish().addErrback(gone.append)
-        place = None if identity.called else self._keep_place(request)
+        try:
+            place = None if identity.called else self._keep_place(request)
+        except Refused:
+            identity.addErrback(lambda _: None)  # nobody waits for it any more
+            identity.cancel()
+            raise
 
         def known(found: object) -> None:
             if not gone:

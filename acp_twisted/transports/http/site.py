@@ -69,6 +69,7 @@ class BoundedRequest(Request):
         if length is None:
             self.content = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - Twisted closes it
         self._received = 0
+        self._cut = False
         if too_large:
             self.too_large = True
             if isinstance(self.channel, HTTPChannel):
@@ -83,8 +84,21 @@ class BoundedRequest(Request):
             Request.handleContentChunk(self, data)
             return
         self.too_large = True
-        if self._received > 2 * self.max_body_bytes:
-            abort_exchange(self)
+        if self._received > 2 * self.max_body_bytes and not self._cut:
+            self._cut = True
+            # Not from inside the delivery: there may be more of the stream in the chunk that is being taken apart.
+            self._clock.callLater(0, self._cut_off)
+
+    @property
+    def _clock(self) -> IReactorTime:
+        channel: Any = self.channel
+        clock: IReactorTime = channel.site.reactor
+        return clock
+
+    def _cut_off(self) -> None:
+        abort_exchange(self)
+        if self.content is not None:
+            self.content.close()
 
     def _refuse_now(self, channel: Any) -> None:
         """
@@ -96,7 +110,7 @@ class BoundedRequest(Request):
         channel.dataReceived = channel.rawDataReceived = channel.lineReceived = _throw_away
         channel.setRawMode()
         channel.setTimeout(None)
-        timer = channel.factory.clock.callLater(LINGER_SECONDS, transport.abortConnection)
+        timer = self._clock.callLater(LINGER_SECONDS, transport.abortConnection)
         lost = channel.connectionLost
 
         def gone(reason: Any) -> None:
