@@ -74,8 +74,8 @@ def peer(name: str) -> InstalledPeer:
     C{haproxy}, C{chromium}, C{acplint}, C{acp-agent}, C{fast-agent}, C{node}, C{ts-agent},
     C{ts-dual-version-agent}, C{ts-client}, C{ts24} (a Node.js, for scripts of our own beside that SDK),
     C{codex-acp}, C{mcp-everything} (an MCP server), C{mcp-python} (a Python with the SDK of MCP), C{rust-peer},
-    C{rust-chain} (the Rust conductor, and a proxy) and C{java-peer} (programs of our own on those SDKs),
-    C{rust-v2-agent} and C{rust-v2-client} (examples of the Rust SDK).
+    C{rust-remote}, C{rust-chain} (the Rust conductor, and a proxy) and C{java-peer} (programs of our own on those
+    SDKs), C{rust-v2-agent} and C{rust-v2-client} (examples of the Rust SDK).
 
     @raise PeerMissing: when it is not installed.
     """

@@ -192,6 +192,13 @@ ENVIRONMENTS = (
         source="java_peer",
     ),
     Environment(
+        "rust-remote",
+        "cargo",
+        ("agent-client-protocol@5.2.0", "agent-client-protocol-http@5.0.0"),
+        {"rust-remote": ("{here}/bin/rust-remote",)},
+        source="rust_remote",
+    ),
+    Environment(
         "debian",
         "apt",
         ("nginx-light", "haproxy", "chromium"),
