@@ -112,6 +112,26 @@ def test_prompts_are_held_and_inserted_in_order() -> None:
     assert desk.said() == ["idle ended"]
 
 
+def test_a_held_prompt_may_be_taken_into_running_work() -> None:
+    """
+    §2.2: the agent may insert a prompt at once: it is answered, its handler is never called, and one idle ends both.
+    """
+    desk = Desk()
+    one, two, three = desk.prompt("a"), desk.prompt("b"), desk.prompt("c")
+    desk.said()
+    assert one.work is not None
+    assert three.work is not None
+    assert desk.session.take(one.work) is two.work
+    assert desk.said() == ["b inserted"]
+    assert desk.session.take(three.work) is None
+    desk.session.cancel()
+    assert desk.said() == ["c -32800", "session/cancel"]
+    assert desk.session.take(one.work) is None
+    one.outcome.callback(None)
+    assert desk.said() == ["idle cancelled"]
+    assert desk.session.take(one.work) is None
+
+
 def test_cancelling_running_work() -> None:
     """
     V2D5, V2N5, V2N7: the token is set, the handler ends as it likes, and one idle says that it was cancelled.

@@ -139,6 +139,25 @@ def test_prompts_are_held_and_answered_in_order() -> None:
     assert half.said() == ["idle end_turn"]
 
 
+def test_a_handler_takes_what_is_said_meanwhile() -> None:
+    """
+    §2.2: a held prompt becomes part of the conversation within the work, and one idle ends both; the link closes then.
+    """
+    half, handler = running()
+    context = handler.contexts[-1]
+    assert context.take_prompt() is None
+    half.prompt(6, "and this")
+    assert half.said() == []
+    taken = context.take_prompt()
+    assert taken.prompt == [v2.TextContent(text="and this")]
+    assert half.said() == ["6: inserted", "user_message"]
+    half.connection.peer.input_ended()
+    handler.finish()
+    assert half.said() == ["idle end_turn"]
+    assert len(handler.contexts) == 1
+    assert half.raw.lost
+
+
 def test_a_prompt_that_can_not_be_inserted() -> None:
     """
     2.38, §2.5: an empty prompt, a kind of content that nobody knows or that was not offered, an unknown session.

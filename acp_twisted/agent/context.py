@@ -141,6 +141,13 @@ class PromptContext(ClientCalls):
             else:
                 call.cancel()
 
+    def take_prompt(self) -> Any:
+        """
+        In version 2, what the user has said meanwhile; see
+        L{PromptContext<acp_twisted.agent.v2.context.PromptContext.take_prompt>}.  In version 1 there is never anything.
+        """
+        return None
+
     # ---- updates
 
     def send_message(self, text: str, message_id: str | None = None) -> Deferred[None]:

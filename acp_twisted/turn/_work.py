@@ -31,6 +31,7 @@ class Work:
     @ivar inserted: whether its prompt is part of the conversation.  From then on the prompt has its answer.
     @ivar over: whether it has ended, or will never begin.  It becomes true just before C{idle} is reported, and updates
         sent for it after that are to be dropped.
+    @ivar prompt: the prompt that it began with, as whoever began it has it.
     @ivar before_end: what is called, once, right before C{idle} is reported, when C{over} is true already.
     """
 
@@ -41,6 +42,7 @@ class Work:
     _refuse: Callable[[AcpError], object] = field(repr=False)
     _start: Callable[[Work], Any] = field(repr=False)
     _admit: Callable[[Work], Any] | None = field(default=None, repr=False)
+    prompt: Any = field(default=None, repr=False)
     inserted: bool = field(default=False, init=False)
     over: bool = field(default=False, init=False)
     before_end: list[Callable[[], object]] = field(factory=list, init=False, repr=False)

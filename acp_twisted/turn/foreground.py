@@ -113,6 +113,7 @@ class Foreground:
         start: Callable[[Work], Any],
         admit: Callable[[Work], Any] | None = None,
         token: CancellationToken | None = None,
+        prompt: Any = None,
     ) -> Work:
         """
         A prompt came, or the agent begins work of its own: hold it until nothing else is in the foreground, then have
@@ -126,14 +127,31 @@ class Foreground:
         @param admit: asked before the prompt is inserted: what it raises, or its Deferred fails with, is what the
             prompt is refused with.
         @param token: the request's token, if it has one already.  Only this session may set it.
+        @param prompt: what the work's C{prompt} is to be.
         @return: the new work.  It may be over already.
         """
         work = Work(
-            self._core.session_id, CancellationToken() if token is None else token, insert, refuse, start, admit
+            self._core.session_id, CancellationToken() if token is None else token, insert, refuse, start, admit, prompt
         )
         self._machine.prompt(work)
         self._perform()
         return work
+
+    def take(self, work: Work) -> Work | None:
+        """
+        Let the first prompt that is held become part of the conversation now, within C{work}, which goes on and whose
+        end is the end of both.  Nobody asks whether it is admitted, and its own handler is not called.
+
+        @return: the prompt's own work, which is over; L{None} if none is held, or C{work} is cancelled or over.
+        """
+        core = self._core
+        if work is not core.work or not work.inserted or work.cancelled or not core.held:
+            return None
+        taken = core.held.popleft()
+        taken.inserted = taken.over = True
+        core.do(taken.insert)
+        self._perform()
+        return taken
 
     def cancel(self, trigger: str = "session/cancel", notice: Any = None) -> None:
         """

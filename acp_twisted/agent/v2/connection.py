@@ -497,7 +497,7 @@ class AgentConnection(AskingConnection):
 
         request.stop = stop
         admit = None if self.agent.second.accept is None else incoming.admit
-        session.begin(incoming.insert, incoming.refuse, incoming.start, admit, request.token)
+        session.begin(incoming.insert, incoming.refuse, incoming.start, admit, request.token, prompt)
         return TAKEN
 
     def _run_own(self, session: AgentSession, handler: Callable[[PromptContext], Any], work: Work) -> Any:

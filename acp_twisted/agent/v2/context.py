@@ -87,6 +87,17 @@ class PromptContext(SecondCalls, FirstContext):
         """
         return SessionClient(self.connection, self.session_id, self.call)
 
+    def take_prompt(self) -> v2.PromptRequest | None:
+        """
+        Take what the user has said meanwhile into this work: the first prompt that is held becomes part of the
+        conversation now, and this handler answers to it too.  What nobody takes is inserted after this work.
+
+        @return: the prompt; L{None} if there is none.
+        """
+        taken = self.session.foreground.take(self._work)
+        prompt: v2.PromptRequest | None = None if taken is None else taken.prompt
+        return prompt
+
     # ---- updates
 
     def send_message(self, text: str, message_id: str | None = None) -> Deferred[None]:

@@ -110,16 +110,18 @@ class AgentSession:
         start: Callable[[Work], Any],
         admit: Callable[[Work], Any] | None = None,
         token: CancellationToken | None = None,
+        prompt: v2.PromptRequest | None = None,
     ) -> Work:
         """
         See L{Foreground.begin}.  While the work goes on it holds the connection open.
         """
 
         def hold(work: Work) -> None:
-            self._holds[work] = self.connection.peer.hold(lambda trigger: self.foreground.shutdown())
+            if not work.over:  # else it is taken into other work, which does
+                self._holds[work] = self.connection.peer.hold(lambda trigger: self.foreground.shutdown())
             insert(work)
 
-        return self.foreground.begin(hold, refuse, start, admit, token)
+        return self.foreground.begin(hold, refuse, start, admit, token, prompt)
 
     def _report(self, state: str, ended: Ended | None) -> None:
         if ended is None:
