@@ -149,8 +149,9 @@ async def test_a_handler_that_blocks(real_reactor: Any, tmp_path: Any) -> None:
 
     def handler(request: object, context: SyncPromptContext) -> str:
         context.send_message("in a thread")
+        seen.append(context.take_prompt())
         with context.tool_call("T") as call:
-            seen.append(call.tool_call_id)
+            assert call.tool_call_id
         seen.append(context.ask_permission("?"))
         try:
             context.read_file("/x")
@@ -169,4 +170,4 @@ async def test_a_handler_that_blocks(real_reactor: Any, tmp_path: Any) -> None:
     await half.until(was_asked)
     half.send({"id": asked[0]["id"], "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}})
     assert (await half.until_idle())["stopReason"] == "max_tokens"
-    assert seen[1:] == [True, "AcpCapabilityError"]
+    assert seen == [None, True, "AcpCapabilityError"]

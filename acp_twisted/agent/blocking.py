@@ -235,6 +235,12 @@ class SyncPromptContext(SyncClientCalls):
         """
         blockingCallFromThread(self._reactor, self._context.on_cancel, callback)
 
+    def take_prompt(self) -> Any:
+        """
+        What the user has said meanwhile, in version 2; see L{PromptContext.take_prompt}.
+        """
+        return blockingCallFromThread(self._reactor, self._context.take_prompt)
+
     def send_message(self, text: str, message_id: str | None = None) -> None:
         """
         Send a piece of the agent's answer, and wait while the client is behind.
