@@ -106,7 +106,7 @@ def _relative(message: Any, where: tuple[str, ...]) -> bool:
     items = [message]
     if len(where) == 2:  # most are in the items of a list, and of many updates
         items = getattr(message, where[0])
-        if not items:
+        if items is None or items is UNSET:
             return False
         if not isinstance(items, list | tuple):
             items = [items]
@@ -118,9 +118,23 @@ def _relative(message: Any, where: tuple[str, ...]) -> bool:
         if path.__class__ is str:
             if path[:1] != "/" and not is_absolute(path):
                 return True
-        elif path and not all(map(is_absolute, path)):
+        elif path is not None and path is not UNSET and not _all_absolute(path, where):
             return True
     return False
+
+
+def _all_absolute(path: object, where: Sequence[str]) -> bool:
+    """
+    The same for what is rarer than one plain string.
+
+    @raise TypeError: when it is no string and no list of them, a L{pathlib.Path} say.
+    """
+    for each in path if isinstance(path, list | tuple) else [path]:
+        if not isinstance(each, str):
+            raise TypeError(f"{'.'.join(where)}: a path is a str, and this is a {type(each).__name__}; pass str(…)")
+        if not is_absolute(each):
+            return False
+    return True
 
 
 def _split(members: str) -> tuple[str, ...]:
@@ -231,6 +245,7 @@ class Gates:
         @return: the message, without what the peer must not be shown.
         @raise AcpCapabilityError: when it needs what the peer did not advertise.
         @raise ValueError: when a path in it is not absolute.
+        @raise TypeError: when a path in it is no string.
         """
         try:
             plan = self._plans[type(message)]  # the way of nearly every message
@@ -246,7 +261,8 @@ class Gates:
         if self.paths:
             for where in plan.paths:
                 if _relative(message, where):
-                    raise ValueError(f"{'.'.join(where)} of a {type(message).__name__} must be absolute")
+                    what = f"{'.'.join(where)} of a {type(message).__name__}"
+                    raise ValueError(f"{what} must be absolute, as /tmp is or C:\\tmp")
         if not self.capabilities:
             return message
         for need in plan.needs:

@@ -95,6 +95,20 @@ def test_expressions_of_ones_own() -> None:
     assert problems_of(asked, {"f": "ab"}, patterns=True) == []
 
 
+@pytest.mark.parametrize("pattern", ["(", r"^\p{L}+$", "a{9,1}", "(?<name>x)"])
+def test_expressions_that_python_does_not_have(pattern: str) -> None:
+    """JSON schema's are ECMAScript's: what can't be tried here does not fail what was filled in."""
+    asked = form(f={"type": "string", "pattern": pattern})
+    assert problems_of(asked, {"f": "b"}, patterns=True) == []
+
+
+def test_what_is_filled_in_is_an_object() -> None:
+    """Also when a handler of one's own says otherwise."""
+    asked = form(f={"type": "string"})
+    wrong: Any = ["f"]
+    assert problems_of(asked, wrong) == [("$", "should be an object")]
+
+
 def test_defaults() -> None:
     """Those that fit."""
     asked = form(

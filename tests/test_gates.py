@@ -8,6 +8,7 @@ that offers nothing, and of one that offers just that.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -599,3 +600,31 @@ def test_only_what_is_as_it_should_be_counts() -> None:
     with pytest.raises(AcpCapabilityError):
         half.session.close()
     assert half.take() == []
+
+
+@pytest.mark.parametrize("where", ["cwd", "locations", "additional_directories"])
+def test_a_path_that_is_no_string_is_told_how_to_become_one(where: str) -> None:
+    """1.01 for what Python programs have: a pathlib.Path is named as the mistake; a subclass of str is a path."""
+
+    class Own(str):
+        pass
+
+    half = ClientHalf(AcpClient.builder().capability_gates(False).build())
+    agent = AgentHalf(AcpAgent.builder().prompt_handler(lambda request: None).build())
+
+    def send(path: Any) -> object:
+        if where == "cwd":
+            return half.connection.new_session(path)
+        if where == "locations":
+            call = v1.ToolCall(tool_call_id="t", title="t", locations=[v1.ToolCallLocation(path=path)])
+            return agent.connection.send_update("s1", call)
+        return half.connection.new_session("/a", additional_directories=[path])
+
+    for wrong in (Path("/tmp"), 5, b"/tmp"):
+        with pytest.raises(
+            TypeError, match=rf"{where}.*: a path is a str, and this is a {type(wrong).__name__}; pass str"
+        ):
+            send(wrong)
+    with pytest.raises(ValueError, match="must be absolute, as /tmp is"):
+        send(Own("tmp"))
+    send(Own("/tmp"))

@@ -212,3 +212,31 @@ def test_the_capabilities_follow(places: tuple[Path, Path, Path]) -> None:
         {"id": 2, "method": "fs/read_text_file", "params": {"sessionId": "s", "path": path, "line": 2, "limit": 1}},
     )
     assert half.take() == [{"id": 1, "result": {}}, {"id": 2, "result": {"content": "b\n"}}]
+
+
+def test_long_paths_and_long_chains_are_refused_at_once(places: tuple[Path, Path, Path]) -> None:
+    """To resolve half a million names would take hours, and a chain of links more than the stack has."""
+    one = places[0]
+    files = LocalFiles(one)
+    for endless in (f"{one}{'/b' * 500_000}", f"{one}/{'b' * 5000}", f"{one}/{'../' * 500_000}"):
+        with pytest.raises(InvalidParams, match="too long"):
+            files.read(v1.ReadTextFileRequest(session_id="s", path=endless))
+        with pytest.raises(InvalidParams, match="too long"):
+            files.write(v1.WriteTextFileRequest(session_id="s", path=endless, content=""))
+    target = one / "f"
+    target.write_text("x")
+    for number in range(3000):
+        link = one / f"l{number}"
+        link.symlink_to(target)
+        target = link
+    with pytest.raises(InvalidParams, match="The path is none"):
+        read(files, target)
+
+
+def test_any_number_of_a_line_will_do(places: tuple[Path, Path, Path]) -> None:
+    """Also one that no file has."""
+    one = places[0]
+    (one / "f").write_text("a\nb\n")
+    for line, limit, expected in ((2**64, 2**64, ""), (1, 2**64, "a\nb\n"), (2**64, 1, ""), (2, 0, "")):
+        request = v1.ReadTextFileRequest(session_id="s", path=str(one / "f"), line=line, limit=limit)
+        assert LocalFiles(one).read(request).content == expected

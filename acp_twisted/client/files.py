@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
@@ -68,7 +67,7 @@ class LocalFiles:
         if request.line is not None or request.limit is not None:
             first = max((request.line or 1) - 1, 0)
             last = None if request.limit is None else first + request.limit
-            text = "".join(islice(_lines(text), first, last))
+            text = "".join(_lines(text)[first:last])
         return v1.ReadTextFileResponse(content=text)
 
     def write(self, request: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:

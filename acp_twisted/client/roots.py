@@ -5,8 +5,12 @@ The directories that an agent may work in, and how a path is held to them.
 from __future__ import annotations
 
 import os
+from typing import Final
 
 from acp_twisted.errors import InvalidParams
+
+MAX_PATH_BYTES: Final = 4096
+"""A longer path is refused: the system takes none, and to resolve one takes a time that grows with its square."""
 
 
 class Roots:
@@ -35,14 +39,16 @@ class Roots:
 
         @param what: what the agent calls it, for the error.
         @return: the root that it is in, and the real path.
-        @raise InvalidParams: when it is not absolute (1.01), is no path, or leads outside.
+        @raise InvalidParams: when it is not absolute (1.01), is no path, is too long, or leads
+            outside.
         """
         if not os.path.isabs(path):
             raise InvalidParams("The path is not absolute", {what: path})
         try:
-            os.fsencode(path)
+            if len(os.fsencode(path)) > MAX_PATH_BYTES:
+                raise InvalidParams("The path is too long", {"maxBytes": MAX_PATH_BYTES})
             real = os.path.realpath(path)
-        except (OSError, ValueError):  # a lone surrogate, a NUL, a name that is too long
+        except (OSError, ValueError, RecursionError):  # a lone surrogate, a NUL, a chain of links without end
             raise InvalidParams("The path is none", {what: path}) from None
         for root in self.paths:
             if os.path.commonpath([real, root]) == root:

@@ -23,7 +23,9 @@ def problems_of(form: Any, content: Mapping[str, Any] | None, *, patterns: bool 
         made to take for ever.
     @return: where and why, never the values; nothing, if all is well.
     """
-    values = content or {}
+    values = content if content is not None else {}
+    if not isinstance(values, Mapping):
+        return [Problem("$", "should be an object")]
     found = [Problem(f"$.{name}", "is missing") for name in form.required or () if name not in values]
     for name, field in form.properties.items():
         if name in values:
@@ -61,10 +63,17 @@ def _string(field: Any, value: Any, patterns: bool) -> str:
         return f"is shorter than {field.min_length}"
     if field.max_length is not None and len(value) > field.max_length:
         return f"is longer than {field.max_length}"
-    if patterns and field.pattern is not None and re.search(field.pattern, value) is None:
+    if patterns and field.pattern is not None and not _matches(field.pattern, value):
         return "does not match the pattern"
     known = _FORMATS.get(field.format)
     return "" if known is None or known(value) else f"is no {field.format}"
+
+
+def _matches(pattern: str, value: str) -> bool:
+    try:
+        return re.search(pattern, value) is not None
+    except re.error:  # JSON schema has expressions that Python has not, such as \p{L}: nobody here can tell
+        return True
 
 
 def _number(field: Any, value: Any, _: bool) -> str:
