@@ -183,7 +183,7 @@ def test_the_proxy_counts_words() -> None:
     cli = Path(sys.executable).with_name("acp-twisted")
     agent = f"{sys.executable} echo_agent.py"
     for component in (f"{sys.executable} proxy.py", "proxy:proxy"):
-        chain = [cli, "conductor", "--", component, agent]
+        chain: list[str | Path] = [cli, "conductor", "--", component, agent]
         assert run(cli, "prompt", "one two three", "--", *chain).split("\n")[0].split() == [
             *("one", "two", "three", "[3", "words]")
         ]

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """
 An agent on the official Python SDK that does what the agent of C{benchmarks/remote.py} does, served by uvicorn.
 """
