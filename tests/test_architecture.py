@@ -241,3 +241,11 @@ def test_jsonrpc_names_no_acp_method() -> None:
 def test_no_module_outgrows_a_head(path: Path) -> None:
     """A room that grows past what one person holds in his head is split along its own seam."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+def test_the_map_of_the_manual_shows_every_room() -> None:
+    """And no room that does not exist."""
+    page = (PACKAGE.parent / "docs" / "explanation" / "architecture.rst").read_text(encoding="utf-8")
+    shown = {name for line in page.splitlines() if line.startswith("``") for name in line.replace("`", "").split(", ")}
+    hidden = {"_version", "__init__"}
+    assert shown == {room_of(path) for path in MODULES} - hidden
