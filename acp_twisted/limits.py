@@ -41,8 +41,8 @@ class Limits:
     @ivar drain_timeout: how long received requests may take once the peer has closed its half.
     @ivar exit_grace: how long an agent may take to exit after its input was closed.
     @ivar terminate_grace: how long after SIGTERM, before SIGKILL.
-    @ivar ping_interval: how often a peer on a WebSocket is asked for a sign of life, and a comment is sent on an event
-        stream; 0 is never.
+    @ivar ping_interval: how often a peer on a WebSocket, or a server on HTTP/2, is asked for a sign of life, and a
+        comment is sent on an event stream; 0 is never.
     @ivar pong_timeout: how long a peer that was asked may give none before the connection is cut.
     @ivar max_request_bytes: one message to a server over HTTP or a WebSocket; a longer one is answered with status 413,
         or ends the WebSocket with code 1009.
