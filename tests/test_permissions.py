@@ -150,3 +150,25 @@ def test_a_cancelled_turn_withdraws_the_question() -> None:
     assert half.take()[1] == {"id": 7, "result": {"outcome": {"outcome": "cancelled"}}}
     assert len(withdrawn) == 1
     assert withdrawn[0].called
+
+
+@pytest.mark.parametrize("how", ["answer", "later", "fail"])
+def test_a_handler_that_cancels_its_own_turn(how: str) -> None:
+    """V1C3: its own request is open too, so it is answered C{cancelled}, whatever the handler makes of it then."""
+    left: list[object] = []
+
+    def cancels(request: v1.RequestPermissionRequest) -> object:
+        half.session.cancel()
+        if how == "fail":
+            raise ValueError
+        return Deferred(left.append) if how == "later" else selected("A")
+
+    half = ClientHalf(AcpClient.builder().request_permission_handler(cancels).build())
+    half.session.prompt("hi")
+    half.take()
+    half.send(permission())
+    cancelled_first, answer = half.take()
+    assert cancelled_first["method"] == "session/cancel"
+    assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
+    assert len(left) == (how == "later")
+    assert half.connection._permissions == {}

@@ -395,3 +395,43 @@ def test_a_session_of_version_2_is_cancelled_through_a_handler(method: str) -> N
     chain.agent.fail(CANCELLED)
     assert chain.client.answers("mine") == [{"error": CANCELLED}]
     assert healthy(chain)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_handler_that_lets_a_cancelled_request_pass(slow: bool) -> None:
+    """The cancellation that came while the handler had it goes on behind it, once (C13, P6)."""
+    looking: Deferred[None] = Deferred()
+
+    async def look(request: Any, context: ProxyContext) -> Any:
+        await looking
+        return PASS
+
+    chain = RawChain([passing(), AcpProxy.builder().client_request_handler("_x/ask", look).build()])
+    chain.client.send({"id": 1, "method": "_x/ask"})
+    if slow:
+        cancel(chain.client, 1)
+        assert chain.agent.received == []
+    looking.callback(None)
+    if not slow:
+        cancel(chain.client, 1)
+    cancel(chain.client, 1)
+    assert [each["method"] for each in chain.agent.received] == ["_x/ask", CANCEL]
+    assert cancels(chain.agent) == [asked(chain.agent, "_x/ask")]
+    chain.agent.fail(CANCELLED)
+    assert chain.client.answers(1) == [{"error": CANCELLED}]
+    assert healthy(chain)
+
+
+def test_a_handler_that_ends_its_own_link_is_stopped() -> None:
+    """What a handler returns after the end that came from within it is cancelled, too."""
+    stopped: list[object] = []
+
+    def leave(request: Any, context: ProxyContext) -> Any:
+        assert link.end.transport is not None
+        link.end.transport.abort("gone")
+        return Deferred(stopped.append)
+
+    link = Link(AcpProxy.builder().client_request_handler("_x/ask", leave).build())
+    link.end.send({"id": 1, "method": "_x/ask"})
+    assert len(stopped) == 1
+    assert link.connection.port.incoming_requests == 0

@@ -783,3 +783,27 @@ def test_a_permission_that_nobody_answers() -> None:
     talk.send(permission(7))
     [refused] = talk.take()
     assert refused["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("how", ["answer", "later", "fail", "async"])
+def test_a_permission_handler_that_cancels_the_session(how: str) -> None:
+    """V2D3: its own request is open too, so it is answered C{cancelled}, whatever the handler makes of it then."""
+    left: list[object] = []
+
+    def cancels(request: object, connection: Any) -> Any:
+        connection.session("s1").cancel()
+        if how == "fail":
+            raise AuthRequired
+        if how == "later":
+            return Deferred(left.append)
+        return v2.RequestPermissionResponse(outcome=v2.SelectedPermissionOutcome(option_id="y"))
+
+    async def cancels_too(request: object, connection: Any) -> Any:
+        return cancels(request, connection)
+
+    talk = busy(cancels_too if how == "async" else cancels)
+    talk.take()
+    talk.send(permission())
+    assert talk.take() == [CANCEL, {"id": 7, "result": CANCELLED}]
+    assert len(left) == (how == "later")
+    assert talk.connection._permissions == {}

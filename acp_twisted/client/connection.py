@@ -479,10 +479,17 @@ class ClientConnection(Connection):
         session_id = self.lane_of(request.method, request.params)
         if session_id in self._cancelling:
             return _CANCELLED
-        result = super().handle_request(request, gate)
-        if not isinstance(result, Deferred) or not isinstance(session_id, str):
-            return result
+        if not isinstance(session_id, str):
+            return super().handle_request(request, gate)
+        # It is open from now on: the handler may be who cancels.
         self._permissions.setdefault(session_id, {})[request] = None
+        try:
+            result = super().handle_request(request, gate)
+        except BaseException:
+            self._permission_over(None, session_id, request)
+            raise
+        if not isinstance(result, Deferred):
+            return self._permission_over(result, session_id, request)
         return result.addBoth(self._permission_over, session_id, request)
 
     def _elicited(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:

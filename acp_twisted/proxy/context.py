@@ -130,6 +130,7 @@ class ProxyContext:
         self._request = request
         self._forwarded: list[ProxyCall] = []
         self._work: Deferred[object] | None = None
+        self._ended = False
         self._place = place
         self._move = _nothing if request is None else place.order.stay(place.lane)
 
@@ -191,6 +192,7 @@ class ProxyContext:
         """
         self.token.cancel(trigger)
         if trigger in _ENDS:
+            self._ended = True
             if self._work is not None:
                 self._work.cancel()
             if self._request is not None:
@@ -208,6 +210,8 @@ class ProxyContext:
         if isinstance(result, Deferred):
             self._work = result
             result.addCallbacks(self._finished, self._failed)
+            if self._ended:  # from within the handler, which had not returned yet
+                result.cancel()
         else:
             self._finished(result)
 

@@ -127,6 +127,8 @@ class PassingRequest(IncomingRequest):
         passage = self.passage = Passage(way, method, self.give_back)
         self.stop = self.stop_passage
         way.port.ask(passage, params)
+        if self.token.cancelled:  # while a handler had it, who lets it pass only now
+            passage.cancel()
 
     def give_back(self, kind: int, body: bytes) -> None:
         """

@@ -387,13 +387,18 @@ class ClientConnection(Connection):
             return _CANCELLED
         # Its own cancellation has the same outcome as one with the session (X12, V2N4).
         request.stop = partial(_permission_cancelled, request, request.stop)
-        if gate is None:
-            result = self._answer(handler, asked, method)
-        else:
-            result = gate.addCallback(lambda _: self._answer(handler, asked, method))
-        if not isinstance(result, Deferred):
-            return result
+        # It is open from now on: the handler may be who cancels.
         self._permissions.setdefault(session_id, {})[request] = asked
+        try:
+            if gate is None:
+                result = self._answer(handler, asked, method)
+            else:
+                result = gate.addCallback(lambda _: self._answer(handler, asked, method))
+        except BaseException:
+            self._permission_over(None, session_id, request)
+            raise
+        if not isinstance(result, Deferred):
+            return self._permission_over(result, session_id, request)
         return result.addBoth(self._permission_over, session_id, request)
 
     def _permission_over(self, result: Any, session_id: str, request: IncomingRequest) -> Any:
