@@ -11,7 +11,7 @@ from twisted.logger import Logger
 
 from acp_twisted.extensions import typed
 from acp_twisted.gates import Gates, Rules, advertises
-from acp_twisted.handlers import Handler, Handlers, check_seconds
+from acp_twisted.handlers import Handler, Handlers, check_kind, check_seconds
 from acp_twisted.interfaces import IInstrument
 from acp_twisted.limits import Limits
 from acp_twisted.schema.methods import Method, Side
@@ -62,7 +62,7 @@ class Builder:
         """
         The bounds of each connection.
         """
-        self._limits = limits
+        self._limits = check_kind("limits", limits, Limits)
         return self
 
     def extra_capabilities(self, capabilities: Mapping[str, object]) -> Self:
@@ -107,6 +107,8 @@ class Builder:
         Have somebody watch what passes, for traces and figures; see
         L{IInstrument<acp_twisted.interfaces.IInstrument>}.
         """
+        if not all(callable(getattr(instrument, each, None)) for each in IInstrument):
+            raise TypeError(f"instrument: {type(instrument).__name__} has not the methods of IInstrument")
         self._instrument = instrument
         return self
 

@@ -8,10 +8,13 @@ Deferred, or is C{async def}; all three always work.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from inspect import Parameter, iscoroutine, signature
-from typing import Any, TypeAlias, cast
+from inspect import Parameter, Signature, iscoroutine, signature
+from math import inf
+from typing import Any, TypeAlias, TypeVar, cast
 
 from twisted.internet.defer import Deferred
+
+_T = TypeVar("_T")
 
 Handler: TypeAlias = "Callable[..., Any]"
 """What users write."""
@@ -30,7 +33,8 @@ def two_arguments(handler: Handler, name: str) -> Bound:
     if not callable(handler):
         raise TypeError(f"{name}: {handler!r} is no function")
     try:
-        parameters = signature(handler).parameters.values()
+        shape = signature(handler)
+        parameters = shape.parameters.values()
     except ValueError:  # a builtin that does not say
         return handler
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
@@ -38,10 +42,22 @@ def two_arguments(handler: Handler, name: str) -> Bound:
     variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
     keywords = any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters)
     if required > 2 or keywords or not (positional or variadic):
-        raise TypeError(f"{name}: a handler takes the request, and what it came with if it likes")
+        raise TypeError(
+            f"{name}: {getattr(handler, '__name__', type(handler).__name__)}{_shown(shape)} can't be called; a handler "
+            "takes the request, and what it came with (a context or a connection) if it likes: "
+            "(request) or (request, context)"
+        )
     if variadic or len(positional) >= 2:
         return handler
     return lambda request, _: handler(request)
+
+
+def _shown(shape: Signature) -> str:
+    """
+    The names of the parameters, without annotations and defaults, which may be long.
+    """
+    bare = [each.replace(annotation=each.empty, default=each.empty) for each in shape.parameters.values()]
+    return str(Signature(bare))
 
 
 def outcome(result: Any) -> Any:
@@ -140,8 +156,40 @@ def check_seconds(name: str, seconds: float) -> float:
     """
     C{seconds} as they are.
 
-    @raise ValueError: when they are negative or no number.
+    @raise ValueError: when they are negative, or not finite: 0 is without end.
+    @raise TypeError: when they are no number.
     """
-    if not seconds >= 0:
-        raise ValueError(f"{name} is a number of seconds that is not negative")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}; 0 is without end")
+    if not 0 <= seconds < inf:
+        raise ValueError(f"{name} is a finite number of seconds that is not negative; 0 is without end")
     return float(seconds)
+
+
+def check_kind(name: str, given: _T, kind: type[object]) -> _T:
+    """
+    C{given} as it is: for what is used much later, where nobody would know where it came from.
+
+    @raise TypeError: when it is no C{kind}.
+    """
+    if not isinstance(given, kind):
+        module = kind.__module__.rpartition(".")[2]
+        raise TypeError(f"{name} takes a {module}.{kind.__name__}, not {_what(given)}")
+    return given
+
+
+def _what(given: object) -> str:
+    if isinstance(given, type):
+        return f"the class {given.__name__}; call it"
+    return type(given).__name__
+
+
+def check_text(text: str) -> str:
+    """
+    C{text} as it is: what streaming models give out between two words is often L{None}, which peers do not understand.
+
+    @raise TypeError: when it is no string.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a piece of text is a str, not {type(text).__name__}; leave out what is empty")
+    return text

@@ -18,10 +18,11 @@ from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.unstable import UNSTABLE_SETTERS, UnstableAgentBuilder
 from acp_twisted.builder import derive, refuse_broken_promises
 from acp_twisted.gates import V1_RULES, Gates
-from acp_twisted.handlers import Bound, Handler, Handlers, two_arguments
+from acp_twisted.handlers import Bound, Handler, Handlers, check_kind, two_arguments
 from acp_twisted.interfaces import IInstrument, IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.schema.values import Model
 from acp_twisted.schema.vocabulary import V1
 from acp_twisted.transports.stdio import StdioAgentTransport
 from acp_twisted.turn.timeouts import PromptTimeouts
@@ -150,7 +151,7 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         What the agent can do, in place of what follows from its handlers.  What it says of a method needs the method's
         handler, or L{build} refuses it.
         """
-        self._capabilities = capabilities
+        self._capabilities = check_kind("agent_capabilities", capabilities, v1.AgentCapabilities)
         return self
 
     def auth_methods(self, methods: Sequence[Any]) -> Self:
@@ -158,6 +159,10 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         The ways to authenticate, C{v1.AuthMethodAgent} and C{v1.AuthMethodTerminal}.  Terminal ones are only shown to
         clients that can run them (1.33).
         """
+        for each in methods:
+            if not isinstance(each, Model):
+                kind = type(each).__name__
+                raise TypeError(f"auth_methods takes v1.AuthMethodAgent and v1.AuthMethodTerminal objects, not {kind}")
         self._auth_methods = tuple(methods)
         return self
 

@@ -18,6 +18,7 @@ from acp_twisted.agent.commands import CommandResult, run_command
 from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.agent.unstable import UnstableUpdates
 from acp_twisted.errors import AcpError, RequestCancelled
+from acp_twisted.handlers import check_text
 from acp_twisted.jsonrpc.calls import Call, Unheeded
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.schema import v1
@@ -155,14 +156,19 @@ class PromptContext(ClientCalls):
         Send a piece of the agent's answer.
 
         @return: fires when the output has room for more; awaiting it makes a slow client slow the handler down.
+        @raise TypeError: when C{text} is no string.
         """
-        return self.send_update(v1.AgentMessageChunk(content=v1.TextContent(text=text), message_id=message_id))
+        return self.send_update(
+            v1.AgentMessageChunk(content=v1.TextContent(text=check_text(text)), message_id=message_id)
+        )
 
     def send_thought(self, text: str, message_id: str | None = None) -> Deferred[None]:
         """
         Send a piece of the agent's reasoning.
         """
-        return self.send_update(v1.AgentThoughtChunk(content=v1.TextContent(text=text), message_id=message_id))
+        return self.send_update(
+            v1.AgentThoughtChunk(content=v1.TextContent(text=check_text(text)), message_id=message_id)
+        )
 
     def send_update(self, update: v1.SessionUpdate) -> Deferred[None]:
         """
@@ -180,7 +186,10 @@ class PromptContext(ClientCalls):
         Send the whole plan, which replaces the one before (1.151).
 
         @param entries: its steps; a string is one of medium priority that has not begun.
+        @raise TypeError: when they are one string.
         """
+        if isinstance(entries, str):
+            raise TypeError("plan takes a list of steps, and this is one string")
         return self.send_update(
             v1.Plan(
                 entries=[

@@ -16,7 +16,7 @@ from acp_twisted.builder import derive, refuse_broken_promises
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.unstable import UNSTABLE_SETTERS, UnstableClientBuilder
 from acp_twisted.gates import V1_RULES, Gates
-from acp_twisted.handlers import Bound, Handler, Handlers, check_seconds, two_arguments
+from acp_twisted.handlers import Bound, Handler, Handlers, check_kind, check_seconds, two_arguments
 from acp_twisted.interfaces import IInstrument, IMessageEndpoint, IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
@@ -127,6 +127,11 @@ def open_link(reactor: Any, where: Where, receiver: IMessageReceiver, limits: Li
     if IMessageEndpoint.providedBy(where):
         return where.connect_receiver(reactor, receiver, limits)
     endpoint = _endpoint(reactor, where) if isinstance(where, str) else where
+    if not hasattr(endpoint, "connect"):
+        raise TypeError(
+            f"a {type(where).__name__} is nowhere to connect to; a program to start is "
+            'AgentCommand(["my-agent", "--acp"]), an endpoint is "tcp:127.0.0.1:8123"'
+        )
     return stream.connect(endpoint, receiver, limits, reactor)
 
 
@@ -140,7 +145,12 @@ def _endpoint(reactor: Any, description: str) -> IStreamClientEndpoint:
     # It takes a fifth of the time that an agent needs to start, for it imports TLS where that is installed.
     from twisted.internet.endpoints import clientFromString  # noqa: PLC0415
 
-    endpoint: IStreamClientEndpoint = clientFromString(reactor, description)
+    try:
+        endpoint: IStreamClientEndpoint = clientFromString(reactor, description)
+    except ValueError as error:
+        raise ValueError(
+            f'{error}; an endpoint is "tcp:127.0.0.1:8123", a program to start is AgentCommand(["my-agent", "--acp"])'
+        ) from error
     return endpoint
 
 
@@ -173,7 +183,7 @@ class AcpClientBuilder(UnstableClientBuilder):
         What the client can do, in place of what follows from its handlers.  What it says of a method needs the
         method's handler, or L{build} refuses it.
         """
-        self._capabilities = capabilities
+        self._capabilities = check_kind("client_capabilities", capabilities, v1.ClientCapabilities)
         return self
 
     def prompt_timeout(self, seconds: float) -> Self:

@@ -181,10 +181,13 @@ class ClientSession:
         @param stop: stops the turn when it is given; see L{CancellationSignal}.
         @param timeout: seconds until the turn is given up; L{None} is the client's C{prompt_timeout}.
         @raise SessionBusy: when the session's last turn is not answered yet.
+        @raise TypeError: when C{content} is neither.
         """
         if self._turn is not None:
             raise SessionBusy(self.session_id)
         blocks: Sequence[v1.ContentBlock] = [v1.TextContent(text=content)] if isinstance(content, str) else content
+        if not isinstance(blocks, Sequence):
+            raise TypeError(f"a prompt is a text or a list of content blocks, not a {type(blocks).__name__}")
         turn = self._turn = PromptTurn(self)
         # Whatever was received before belongs to no turn, and what comes from now on to this one.
         request = v1.PromptRequest(session_id=self.session_id, prompt=blocks, meta=meta)

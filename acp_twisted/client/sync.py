@@ -26,7 +26,7 @@ from twisted.logger import Logger
 
 from acp_twisted.client.reactor_thread import ReactorStopped, ReactorThread, reactor_thread
 from acp_twisted.client.sync_turn import SyncPromptTurn
-from acp_twisted.handlers import Handler, two_arguments
+from acp_twisted.handlers import Handler, check_kind, two_arguments
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
 
@@ -238,12 +238,13 @@ class AcpSyncClient:
         @param stop: stops the turn when it is given, from any thread; the answer still comes.
         @param on_update: called with each update, here in the calling thread.
         @param timeout: seconds until the turn is given up; L{None} is the client's C{prompt_timeout}.
+        @raise TypeError: when C{what} is neither; a list of content is for L{SyncClientSession.prompt}.
         """
         if isinstance(what, str):
             if self._default is None:
                 self._default = self.new_session()
             return self._default.prompt(what, stop, on_update=on_update, timeout=timeout)
-        request = what
+        request = check_kind("prompt", what, v1.PromptRequest)
         session = self._session(lambda: self.connection.require_session(request.session_id))
         return session.prompt(request.prompt, stop, on_update=on_update, meta=request.meta, timeout=timeout)
 

@@ -18,6 +18,7 @@ from acp_twisted.agent.context import PromptContext as FirstContext
 from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.agent.v2.client_calls import SecondCalls, SessionClient, refuse_first
 from acp_twisted.agent.v2.commands import run_command
+from acp_twisted.handlers import check_text
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.schema import v2
 from acp_twisted.schema.values import UNSET
@@ -106,16 +107,17 @@ class PromptContext(SecondCalls, FirstContext):
         anything else.
 
         @return: fires when the output has room for more; awaiting it makes a slow client slow the handler down.
+        @raise TypeError: when C{text} is no string.
         """
         name = self._speak("message", message_id)
-        return self._send(v2.AgentMessageChunk(message_id=name, content=v2.TextContent(text=text)))
+        return self._send(v2.AgentMessageChunk(message_id=name, content=v2.TextContent(text=check_text(text))))
 
     def send_thought(self, text: str, message_id: str | None = None) -> Deferred[None]:
         """
         Send a piece of the agent's reasoning; see L{send_message}.
         """
         name = self._speak("thought", message_id)
-        return self._send(v2.AgentThoughtChunk(message_id=name, content=v2.TextContent(text=text)))
+        return self._send(v2.AgentThoughtChunk(message_id=name, content=v2.TextContent(text=check_text(text))))
 
     def _speak(self, kind: str, message_id: str | None) -> str:
         if message_id is None:

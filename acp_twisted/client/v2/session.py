@@ -88,6 +88,8 @@ class ClientSession:
         @raise ValueError: when there is no content.
         """
         blocks: Sequence[v2.ContentBlock] = [v2.TextContent(text=content)] if isinstance(content, str) else content
+        if not isinstance(blocks, Sequence):
+            raise TypeError(f"a prompt is a text or a list of content blocks, not a {type(blocks).__name__}")
         if not blocks:
             raise ValueError("a prompt has at least one content block")
         seconds = self.connection.client.prompt_timeout if timeout is None else timeout
