@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agent_halves_v2 import INFO, built
 from halves import Half
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from acp_twisted import AcpAgent, PromptContext, SyncPromptContext
@@ -31,8 +32,11 @@ class LiveHalf(Half):
     An agent of version 2 with the session C{s}, on the real reactor.
     """
 
-    def __init__(self, handler: Any, reactor: Any, cwd: str, *, blocking: bool = False) -> None:
+    def __init__(
+        self, handler: Any, reactor: Any, cwd: str, *, blocking: bool = False, max_prompt_duration: float = 0
+    ) -> None:
         made = AcpAgent.builder().protocol_versions(2).prompt_handler(handler, blocking=blocking)
+        made.max_prompt_duration(max_prompt_duration)
         made.new_session_handler(lambda request, connection: connection.schema.NewSessionResponse(session_id="s"))
         super().__init__(built(made).connect(reactor), reactor)
         self.reactor = reactor
@@ -114,6 +118,39 @@ async def test_a_cancelled_command_is_killed_before_idle(real_reactor: Any, tmp_
     assert half.updates("terminal_update")[-1]["exitStatus"] == {"signal": "SIGKILL"}
     group = int(half.shown())
     await half.until(lambda: not group_alive(group))
+
+
+@pytest.mark.seconds(60)
+@pytest.mark.parametrize("how", ["too long", "shutdown", "left behind"])
+async def test_a_command_never_outlives_its_work(real_reactor: Any, tmp_path: Any, how: str) -> None:
+    """
+    V2N8, V2N13: when the agent stops the work, or the handler just leaves it, the command's end is reported before idle
+    too, and the client may not stop it any more.
+    """
+    leave: Deferred[None] = Deferred()
+
+    async def handler(request: object, context: PromptContext) -> None:
+        running = context.execute("sh", ["-c", "echo $$; sleep 600"])
+        await (leave if how == "left behind" else running)
+
+    half = LiveHalf(handler, real_reactor, str(tmp_path), max_prompt_duration=2 if how == "too long" else 0)
+    half.prompt()
+    await half.until(half.shown)
+    terminal = half.updates("terminal_update")[0]["terminalId"]
+    if how == "shutdown":
+        half.connection.close()
+    elif how == "left behind":
+        leave.callback(None)
+    assert (await half.until_idle())["stopReason"] == ("end_turn" if how == "left behind" else "error")
+    kinds = [each["params"]["update"]["sessionUpdate"] for each in half.received if "params" in each]
+    assert kinds[-2:] == ["terminal_update", "state_update"]
+    assert half.updates("terminal_update")[-1]["exitStatus"] == {"signal": "SIGKILL"}
+    group = int(half.shown())
+    await half.until(lambda: not group_alive(group))
+    if how != "shutdown":
+        half.send({"id": 6, "method": "terminal/cancel", "params": {"sessionId": "s", "terminalId": terminal}})
+        [answer] = [each for each in half.received if each.get("id") == 6]
+        assert answer["error"]["code"] == -32602
 
 
 @pytest.mark.seconds(60)

@@ -601,6 +601,51 @@ def test_a_resume_that_fails_leaves_no_session() -> None:
     assert half.connection.session_ids == (half.session_id,)
 
 
+@pytest.mark.parametrize("order", ["first", "last", "both"])
+def test_two_resumes_of_one_session(order: str) -> None:
+    """
+    One that fails, early or late, does not close what the other one opened; two that fail leave nothing.
+    """
+    waiting: list[Deferred[Any]] = []
+
+    def resume(request: v2.ResumeSessionRequest) -> Deferred[Any]:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    half = AgentHalf(builder().resume_session_handler(resume))
+    for number in (5, 6):
+        half.send({"id": number, "method": "session/resume", "params": {"sessionId": "old", "cwd": "/w"}})
+    failing = waiting.pop(0 if order == "first" else 1)
+    if order == "last":
+        waiting[0].callback(None)
+    failing.errback(AuthRequired())
+    if order == "first":
+        waiting[0].callback(None)
+    elif order == "both":
+        waiting[0].errback(AuthRequired())
+    assert sorted(half.said()) == {
+        "first": ["5: -32000", "6: done", "idle"],
+        "last": ["5: done", "6: -32000", "idle"],
+        "both": ["5: -32000", "6: -32000"],
+    }[order]
+    assert ("old" in half.connection.session_ids) == (order != "both")
+    if order != "both":
+        text = [{"type": "text", "text": "hi"}]
+        half.send({"id": 7, "method": "session/prompt", "params": {"sessionId": "old", "prompt": text}})
+        assert half.said() == ["7: inserted", "user_message", "running", "idle end_turn"]
+
+
+def test_a_resume_with_an_answer_that_is_none(logged_errors: LoggedErrors) -> None:
+    """
+    It is an error answer, which opens nothing.
+    """
+    half = AgentHalf(builder().resume_session_handler(lambda request: 5))
+    half.send({"id": 5, "method": "session/resume", "params": {"sessionId": "old", "cwd": "/w"}})
+    assert half.said() == ["5: -32603"]
+    assert half.connection.session_ids == (half.session_id,)
+    logged_errors.clear()
+
+
 def test_listing_and_deleting() -> None:
     """
     2.04, 2.95: without a handler the open sessions are listed; deleting must be offered.

@@ -44,6 +44,7 @@ class _Command(ProcessProtocol):
         self._kept = bytearray()
         self._pid = 0
         self._over = False
+        self._shown = not context._work.over
         self.truncated = False
         self.ended: Deferred[v2.TerminalExitStatus] = Deferred(lambda _: self.kill())
 
@@ -73,7 +74,10 @@ class _Command(ProcessProtocol):
         if self._over:
             return
         self._over = True
-        self._context.say(v2.TerminalUpdate(terminal_id=self._terminal_id, exit_status=status, capabilities=None))
+        # The session says it, for the work is over when what stops it is not the client, and idle comes after this.
+        update = v2.TerminalUpdate(terminal_id=self._terminal_id, exit_status=status, capabilities=None)
+        if self._shown:
+            self._context.session.say(update)
         if not self.ended.called:
             self.ended.callback(status)
 
@@ -121,7 +125,8 @@ async def run_command(
     output_byte_limit: int | None,
 ) -> CommandResult:
     """
-    Run a command, and show it.  Cancelling this kills it, and all that it started.
+    Run a command, and show it.  Cancelling this kills it, and all that it started; so does the end of the work, if its
+    handler did not wait for it.
 
     @raise ResourceNotFound: when there is no such command.
     @raise InternalError: when it can't be started.
@@ -157,9 +162,13 @@ async def run_command(
     except (OSError, ValueError) as error:
         context.say(v2.TerminalUpdate(terminal_id=terminal_id, exit_status=v2.TerminalExitStatus(exit_code=127)))
         raise InternalError("The command could not be started", {"reason": str(error)}) from None
+    before_end = context._work.before_end
+    before_end.append(protocol.kill)
     try:
         status = await protocol.ended
     finally:
+        if protocol.kill in before_end:
+            before_end.remove(protocol.kill)
         protocol.kill()
     return CommandResult(
         output=protocol.output, exit_code=status.exit_code, signal=status.signal, truncated=protocol.truncated

@@ -309,7 +309,8 @@ class AgentConnection(AskingConnection):
         def answer(response: Any) -> object:
             encoded = self._encode(response, method)
             if not request.answered:  # else the client gave it up, and will never know of the session
-                self._sessions.setdefault(response.session_id, AgentSession(self, response.session_id, params.cwd))
+                session = AgentSession(self, response.session_id, params.cwd)
+                self._sessions.setdefault(response.session_id, session).opened = True
             return encoded
 
         return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
@@ -330,17 +331,25 @@ class AgentConnection(AskingConnection):
                 raise ResourceNotFound("Session not found", {"sessionId": params.session_id})
             session = known or AgentSession(self, params.session_id, params.cwd)
             self._sessions[params.session_id] = session
+            session.opening += 1
 
             def answer(response: object) -> object:
-                encoded = self._encode(response, method)
+                try:
+                    encoded = self._encode(response, method)
+                except BaseException:
+                    forget(None)
+                    raise
                 if request.answered:
                     forget(None)
                 else:
+                    session.opening -= 1
+                    session.opened = True
                     session.say(session.current_state())
                 return encoded
 
             def forget(failure: Any) -> Any:
-                if known is None and self._sessions.get(params.session_id) is session:
+                session.opening -= 1  # the last that fails leaves none, unless another has opened it
+                if not (session.opened or session.opening) and self._sessions.get(params.session_id) is session:
                     del self._sessions[params.session_id]
                     session.connection_lost()
                 return failure

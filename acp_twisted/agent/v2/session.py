@@ -39,6 +39,8 @@ class AgentSession:
     @ivar cwd: its working directory, where that is known.
     @ivar foreground: its foreground work.
     @ivar token: set when the session is closed or the connection is gone: what goes on in the background is to stop.
+    @ivar opened: whether the client was told that it is open.
+    @ivar opening: how many C{session/resume} are at it.
     """
 
     def __init__(self, connection: AgentConnection, session_id: str, cwd: str | None = None) -> None:
@@ -47,6 +49,8 @@ class AgentSession:
         self.cwd = cwd
         self.token = CancellationToken()
         self.over = False
+        self.opened = False
+        self.opening = 0
         self._background: list[v2.BackgroundWork] | None = None
         self._advertised: set[Stoppable] = set()
         self._stoppers: dict[Stoppable, Callable[[], object]] = {}
