@@ -623,11 +623,14 @@ def test_two_resumes_of_one_session(order: str) -> None:
         waiting[0].callback(None)
     elif order == "both":
         waiting[0].errback(AuthRequired())
-    assert sorted(half.said()) == {
-        "first": ["5: -32000", "6: done", "idle"],
-        "last": ["5: done", "6: -32000", "idle"],
-        "both": ["5: -32000", "6: -32000"],
-    }[order]
+    assert (
+        sorted(half.said())
+        == {
+            "first": ["5: -32000", "6: done", "idle"],
+            "last": ["5: done", "6: -32000", "idle"],
+            "both": ["5: -32000", "6: -32000"],
+        }[order]
+    )
     assert ("old" in half.connection.session_ids) == (order != "both")
     if order != "both":
         text = [{"type": "text", "text": "hi"}]

@@ -221,6 +221,18 @@ def test_an_agent_with_no_common_version_is_left(versions: tuple[int, ...], data
     assert talk.raw.lost
 
 
+def test_an_agent_that_refuses_what_it_named_is_left() -> None:
+    """-32022 again, to the version that it said it speaks: the connection is closed, and nothing more is asked."""
+    talk = asking(2, 1)
+    for version in (2, 1):
+        [question] = talk.take()
+        assert question["params"]["protocolVersion"] == version
+        talk.refuse(-32022, {"supported": [1, 2]}, number=question["id"])
+    assert isinstance(talk.outcome.value, AcpVersionError)
+    assert talk.take() == []
+    assert talk.raw.lost
+
+
 def test_a_client_of_version_1_alone_leaves_an_agent_of_version_2() -> None:
     """1.15: also the client that was never told of versions."""
     talk = FirstHalf(AcpClient.builder().build(), opened=False)

@@ -76,19 +76,19 @@ class Negotiation:
         return Deferred.fromCoroutine(self._agree(meta, timeout))
 
     async def _agree(self, meta: dict[str, Any] | None, timeout: float | None) -> AnyConnection:
-        wanted = self.client.versions[0]
-        try:
-            answer = await self._ask(wanted, meta, timeout)
-        except AcpError as error:
-            if error.code != UNSUPPORTED_VERSION or not error.remote:
-                raise
-            offered = _offered(error)
-            common = [each for each in self.client.versions if each in offered and each < wanted]
-            if not common:
-                self.close()
-                raise AcpVersionError(offered or None) from error
-            wanted = common[0]
-            answer = await self._ask(wanted, meta, timeout)
+        wanted, answer = self.client.versions[0], None
+        while answer is None:
+            try:
+                answer = await self._ask(wanted, meta, timeout) or {}
+            except AcpError as error:
+                if error.code != UNSUPPORTED_VERSION or not error.remote:
+                    raise
+                offered = _offered(error)
+                common = [each for each in self.client.versions if each in offered and each < wanted]
+                if not common:
+                    self.close()
+                    raise AcpVersionError(offered or None) from error
+                wanted = common[0]  # lower each time, so this ends
         version = answer.get("protocolVersion") if isinstance(answer, dict) else None
         if type(version) is not int or version not in self.client.versions:
             self.close()
