@@ -4,10 +4,13 @@ Extensions in classes of the user's, both ways, beside plain JSON.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import pytest
-from attrs import define
+from attrs import define, field
 from halves import AgentHalf, ClientHalf, Half
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import LogLevel, capturedLogs, formatEvent
@@ -141,6 +144,94 @@ def test_a_call_in_classes_is_cancelled_like_any_other(side: str, builder: Build
     call.cancel()
     call.addErrback(lambda _: None)
     assert half.take() == [{"method": "$/cancel_request", "params": {"requestId": asked["id"]}}]
+
+
+class Colour(str, Enum):
+    """One of a few words."""
+
+    RED = "red"
+
+
+@define
+class Plain:
+    """All that JSON has."""
+
+    text: str = ""
+    whole: int = 0
+    number: float = 0.0
+    yes: bool = False
+    words: Sequence[str] = ()
+    table: dict[str, int] = field(factory=dict)
+    colour: Colour | None = None
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"text": {"a": 1}},
+        {"text": 5},
+        {"text": None},
+        {"whole": "5"},
+        {"whole": 1.5},
+        {"whole": True},
+        {"number": "1"},
+        {"number": False},
+        {"yes": 1},
+        {"yes": "no"},
+        {"words": "abc"},
+        {"words": {"a": 1}},
+        {"words": ["a", 1]},
+        {"table": [1]},
+        {"table": {"a": "1"}},
+        {"colour": "blue"},
+    ],
+    ids=str,
+)
+def test_nothing_is_taken_for_what_it_is_not(side: str, builder: Builder, params: dict[str, object]) -> None:
+    """No object becomes the text of its repr, and no text a list of letters: -32602."""
+    called: list[object] = []
+    half = half_of(side, builder.ext_request_handler("_x", called.append, Plain))
+    half.send({"id": 1, "method": "_x", "params": params})
+    assert half.take()[0]["error"]["code"] == -32602
+    assert called == []
+
+
+def test_what_json_says_is_taken(side: str, builder: Builder) -> None:
+    """A whole number may be written with a point, and a number without one; unknown members are ignored."""
+    called: list[object] = []
+    half = half_of(side, builder.ext_request_handler("_x", called.append, Plain))
+    params = {"text": "a", "whole": 5.0, "number": 2, "yes": True, "words": ["b"], "table": {"c": 1}, "colour": "red"}
+    half.send({"id": 1, "method": "_x", "params": {**params, "more": []}})
+    assert half.take()[0]["result"] is None
+    assert called == [Plain("a", 5, 2.0, True, ["b"], {"c": 1}, Colour.RED)]
+
+
+@dataclass
+class Data:
+    """The standard library's kind of class."""
+
+    point: Point
+
+
+def test_a_dataclass_does_as_well(side: str, builder: Builder) -> None:
+    """Both ways."""
+    half = half_of(side, builder.ext_request_handler("_x", lambda data: data, Data))
+    half.send({"id": 1, "method": "_x", "params": {"point": {"x": 1}}})
+    assert half.take()[0]["result"] == {"point": {"x": 1, "y": 0}}
+
+
+class Nothing:
+    """Nobody knows how to make one."""
+
+
+@pytest.mark.parametrize("kind", [Nothing, "Point"])
+def test_a_class_that_nothing_can_be_read_into(side: str, builder: Builder, kind: Any) -> None:
+    """Is refused where it is named, for it is no fault of the peer's."""
+    for setter in (builder.ext_request_handler, builder.ext_notification_handler):
+        with pytest.raises(
+            TypeError, match=f"{setter.__name__}: nothing can be read into .*an attrs class or a dataclass"
+        ):
+            setter("_x", print, kind)
 
 
 def test_every_type_of_the_protocol_has_room_for_more() -> None:
