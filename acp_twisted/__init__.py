@@ -112,7 +112,15 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - for these alone
 
-    value = globals()[name] = getattr(import_module(_LATER[name]), name)
+    try:
+        module = import_module(_LATER[name])
+    except ModuleNotFoundError as error:
+        if name != "AcpResource" or (error.name or "").startswith("acp_twisted"):
+            raise
+        raise ImportError(
+            f"{name} needs more than is installed: pip install 'acp_twisted[http]' ({error})", name=error.name
+        ) from error
+    value = globals()[name] = getattr(module, name)
     return value
 
 

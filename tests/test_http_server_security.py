@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from http_server_fakes import EVENTS, INITIALIZE, JSON, NEW_SESSION, UPGRADE, Remote, Server
 from twisted.cred.checkers import AllowAnonymousAccess, InMemoryUsernamePasswordDatabaseDontUse
+from twisted.cred.credentials import Anonymous
 from twisted.cred.error import UnauthorizedLogin
 from twisted.cred.portal import Portal
 from twisted.internet.defer import Deferred
@@ -68,6 +69,9 @@ def asking_agent(seen: list[object]) -> AcpAgent:
         (["loopback"], "http://localhost:99999", False),
         (["loopback"], "null", False),
         (["loopback"], "", False),
+        (["loopback"], "http://local\thost", False),
+        (["loopback"], "http://localhost\xa0", False),
+        (["https://a.example"], "https://a.exam\nple", False),
         (["https://a.example"], "https://a.example", True),
         (["https://a.example"], "https://a.example:443", True),
         (["https://a.example"], "http://a.example", False),
@@ -226,6 +230,39 @@ def test_a_cred_portal() -> None:
     server.initialize().new_session()
     assert seen == [realm.user]
     assert realm.left == 2
+
+
+def test_a_portal_is_told_when_a_caller_leaves_during_his_login() -> None:
+    """The avatar that was made for nobody is logged out as any other, or its realm keeps it for ever."""
+    realm = Realm()
+    waiting: Deferred[Any] = Deferred()
+    portal: Any = Portal(realm, [AllowAnonymousAccess()])  # type: ignore[arg-type]
+    login, portal.login = portal.login, lambda *rest: waiting
+    server = Server(authentication=CredAuthentication(portal, [], IUser))
+    wire = server.connect()
+    wire.request("POST", headers=JSON, body=INITIALIZE)
+    wire.lose()
+    assert realm.left == 0
+    login(Anonymous(), None, IUser).chainDeferred(waiting)
+    assert realm.left == 1
+    assert not len(server.resource.connections)
+
+
+def test_a_method_of_the_callers_own_is_not_logged() -> None:
+    """What stands where a method should may be long, or a secret in the wrong place (rule 9)."""
+    seen: list[str] = []
+
+    @implementer(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        seen.append(f"{formatEvent(event)} {event!r}")
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        assert Server().ask(TOKEN, JSON).status == 405
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    assert any("another method answered 405" in each for each in seen)
+    assert not any(TOKEN in each for each in seen)
 
 
 @implementer(IAuthentication)

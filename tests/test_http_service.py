@@ -137,6 +137,24 @@ def test_without_what_it_needs() -> None:
     assert done.stdout.startswith("--listen-http: install acp_twisted[http] (")
 
 
+@pytest.mark.parametrize("where", ["ws://127.0.0.1:9/acp", "wss://127.0.0.1:9/acp", "https://127.0.0.1:9/acp"])
+def test_a_url_without_what_it_needs(where: str) -> None:
+    """So is who connects by a URL, and who asks for the resource."""
+    program = (
+        "import sys; sys.modules.update(wsproto=None, h2=None, priority=None)\n"
+        "from twisted.internet.task import Clock; import acp_twisted\n"
+        f"try: acp_twisted.AcpClient.builder().build().connect(Clock(), {where!r})\n"
+        "except ValueError as error: print(error)\n"
+        "try: acp_twisted.AcpResource\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, cwd=TESTS)
+    connecting, serving = done.stdout.splitlines()
+    scheme = where.partition("/")[0]
+    assert connecting.startswith(f"{scheme}// needs more than is installed: pip install 'acp_twisted[http]' (")
+    assert serving.startswith("AcpResource needs more than is installed: pip install 'acp_twisted[http]' (")
+
+
 def test_make_service_has_all_listeners() -> None:
     """One application for line-based sockets and HTTP."""
     options = parse("--listen", "tcp:0:interface=127.0.0.1", "--listen-http", "tcp:0")

@@ -29,6 +29,7 @@ from acp_twisted.transports.http.rules import (
     check_message,
     is_initialize,
     read_ids,
+    shown_method,
 )
 from acp_twisted.transports.http.security import IAuthentication, OriginPolicy, host_is_allowed
 from acp_twisted.transports.http.table import ConnectionTable, address_of
@@ -100,7 +101,7 @@ class AcpResource(Resource):
         return NOT_DONE_YET
 
     def _refuse(self, request: Any, why: Refused) -> None:
-        _log.debug("{method} refused: {status} {why}", method=request.method, status=why.status, why=why.text)
+        _log.debug("{method} refused: {status} {why}", method=shown_method(request), status=why.status, why=why.text)
         refuse(request, why)
 
     # ---- before anything else

@@ -19,6 +19,8 @@ ENDS_SESSION: Final = frozenset({"session/close", "session/delete"})
 
 RETRY_SECONDS: Final = b"5"
 
+_METHODS: Final = frozenset({b"GET", b"POST", b"DELETE", b"OPTIONS", b"HEAD", b"PUT", b"PATCH"})
+
 
 class Refused(Exception):
     """
@@ -71,6 +73,15 @@ def _one_id(request: Any, name: str, max_length: int) -> str | None:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def shown_method(request: Any) -> str:
+    """
+    The method of a request, for a log.  Where it is none that is known it is the client's text, which may be long, or
+    a secret in the wrong place (rule 9).
+    """
+    method: bytes = request.method
+    return method.decode("ascii") if method in _METHODS else "another method"
 
 
 def check_content_type(request: Any) -> None:

@@ -54,6 +54,8 @@ class OriginPolicy:
         """
         if self._any:
             return True
+        if not (origin.isascii() and origin.isprintable()):
+            return False  # urlsplit would pass over some of it
         try:
             parts = _parts(origin)
         except ValueError:
@@ -218,7 +220,10 @@ class CredAuthentication:
         def leave(_: object) -> None:
             logout()
 
-        request.notifyFinish().addBoth(leave)
+        if getattr(request, "channel", self) is None:
+            logout()  # the caller has gone meanwhile, and nobody would tell
+        else:
+            request.notifyFinish().addBoth(leave)
         return avatar
 
 

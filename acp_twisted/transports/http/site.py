@@ -21,6 +21,7 @@ from zope.interface import implementer
 
 from acp_twisted.transports.http.below import abort_exchange
 from acp_twisted.transports.http.resource import AcpResource
+from acp_twisted.transports.http.rules import shown_method
 
 _log = Logger()
 
@@ -161,7 +162,7 @@ class AcpSite(Site):
         """
         What is known of a request without looking into it.
         """
-        _log.debug("{method} answered {code}", method=request.method, code=request.code)
+        _log.debug("{method} answered {code}", method=shown_method(request), code=request.code)
 
     def close_all(self) -> Deferred[None]:
         """

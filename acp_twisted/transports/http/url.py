@@ -164,14 +164,21 @@ class AgentUrl:
     def connect_receiver(self, reactor: Any, receiver: IMessageReceiver, limits: Limits) -> Deferred[IMessageTransport]:
         """
         See L{IMessageEndpoint}.
+
+        @raise ValueError: when the TLS options can't be used, or what C{acp_twisted[http]} brings is not installed.
         """
-        if self.is_websocket:
-            from acp_twisted.transports.websocket_client import open_websocket  # noqa: PLC0415
+        try:
+            if self.is_websocket:
+                from acp_twisted.transports.websocket_client import open_websocket  # noqa: PLC0415
 
-            return open_websocket(reactor, self, receiver, limits)
-        from acp_twisted.transports.http.requests import open_http  # noqa: PLC0415
+                return open_websocket(reactor, self, receiver, limits)
+            from acp_twisted.transports.http.requests import open_http  # noqa: PLC0415
 
-        return open_http(reactor, self, receiver, limits)
+            return open_http(reactor, self, receiver, limits)
+        except ImportError as error:
+            raise ValueError(
+                f"{self.scheme}:// needs more than is installed: pip install 'acp_twisted[http]' ({error})"
+            ) from error
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority.decode()}{urlsplit(self.url).path}"
