@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from acp_twisted.errors import InternalError, InvalidResponse
+from acp_twisted.errors import InternalError, InvalidParams, InvalidResponse
 from acp_twisted.schema.converter import structure
 from acp_twisted.schema.values import Problem, SchemaError
 
@@ -26,10 +26,12 @@ class Elicitations:
     push out the oldest.
 
     @param most: how many.
+    @param longest: the characters that one may have; it is kept as long as the connection lasts.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, longest: int) -> None:
         self._most = most
+        self._longest = longest
         self._ids: OrderedDict[str, None] = OrderedDict()
 
     def __contains__(self, elicitation_id: object) -> bool:
@@ -41,7 +43,11 @@ class Elicitations:
     def begin(self, elicitation_id: str) -> None:
         """
         It is asked for.
+
+        @raise InvalidParams: when its id is too long.
         """
+        if len(elicitation_id) > self._longest:
+            raise InvalidParams("Elicitation id too long", {"maxIdLength": self._longest})
         self._ids[elicitation_id] = None
         if len(self._ids) > self._most:
             self._ids.popitem(last=False)

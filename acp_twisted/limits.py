@@ -29,7 +29,7 @@ class Limits:
     @ivar max_queued_bytes: the same, in bytes.
     @ivar max_incoming_requests: requests of the peer in work at once; one more is refused.
     @ivar max_outgoing_requests: our own unanswered requests; one more fails at once.
-    @ivar max_id_length: the characters of a request id or session id.
+    @ivar max_id_length: the characters of the peer's request ids, session ids and elicitation ids.
     @ivar max_remembered_ids: cancelled requests whose late answer is still recognised.
     @ivar max_early_updates: updates kept for sessions whose C{session/new} answer has not come, and
         of those outside of turns; also at most C{max_queued_bytes} of them.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from agent_halves_v2 import AgentHalf as SecondAgentHalf
 from conftest import LoggedErrors
 from halves import AgentHalf, Raw, cancel, cancel_request, prompt
 from twisted.internet.defer import CancelledError, Deferred, succeed
@@ -701,6 +702,26 @@ def test_sessions_are_bounded(handler: Handler) -> None:
     half = AgentHalf(builder(handler).limits(Limits(max_sessions=1)).build())
     half.send({"id": 2, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}})
     assert half.answers(2)[0]["error"]["code"] == -32603
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_session_id_is_only_so_long(version: int) -> None:
+    """What is kept for long is bounded: a longer one is refused before the handler sees it (design rule 6)."""
+    loaded: list[str] = []
+
+    def load(request: Any) -> None:
+        loaded.append(request.session_id)
+
+    made = AcpAgent.builder().prompt_handler(lambda request: None).resume_session_handler(load)
+    half: Any = AgentHalf(made.build()) if version == 1 else SecondAgentHalf(made.protocol_versions(2))
+    longest = Limits().max_id_length
+    for number, length in enumerate((longest, longest + 1)):
+        params = {"sessionId": "s" * length, "cwd": "/w", "mcpServers": []}
+        half.send({"id": number, "method": "session/resume", "params": params})
+    accepted, refused = (each for each in half.take() if "id" in each)
+    assert accepted == {"id": 0, "result": {}}
+    assert (refused["error"]["code"], refused["error"]["data"]) == (-32602, {"maxIdLength": longest})
+    assert loaded == ["s" * longest]
 
 
 def test_a_known_session_is_loaded_though_there_is_no_room(handler: Handler) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from halves import AgentHalf, ClientHalf
+from halves_v2 import ClientHalf as SecondClientHalf
 from twisted.internet.defer import Deferred
 from wire import success
 
@@ -16,7 +17,7 @@ from acp_twisted import AcpAgent, AcpClient, Limits, PromptContext
 from acp_twisted.agent.client_calls import SessionClient
 from acp_twisted.client.client import AcpClientBuilder
 from acp_twisted.elicitations import Elicitations
-from acp_twisted.schema import v1
+from acp_twisted.schema import v1, v2
 
 URL = "https://example.org/"
 MODES = v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities(), url=v1.ElicitationUrlCapabilities())
@@ -197,12 +198,30 @@ def test_completion_may_come_before_the_answer() -> None:
 
 def test_the_oldest_are_pushed_out() -> None:
     """A flood of pages costs no more than the limit (design rule 6)."""
-    known = Elicitations(2)
+    known = Elicitations(2, 10)
     for number in range(1000):
         known.begin(str(number))
     assert len(known) == 2
     assert "999" in known
     assert not known.complete("1")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_id_is_only_so_long(version: int) -> None:
+    """It is remembered as long as the connection lasts, so a long one is refused before the user sees it (rule 6)."""
+    user = User()
+    longest = Limits().max_id_length
+    half: Any
+    if version == 1:
+        half = ClientHalf(user.builder().build())
+    else:
+        offered = v2.ElicitationCapabilities(url=v2.ElicitationUrlCapabilities())
+        second = user.builder().protocol_versions(2)
+        half = SecondClientHalf(second.client_capabilities_v2(v2.ClientCapabilities(elicitation=offered)).build())
+    half.send({**page("e" * longest), "id": 1}, {**page("e" * (longest + 1)), "id": 2})
+    assert len(user.asked) == 1
+    [refused] = half.take()
+    assert (refused["id"], refused["error"]["code"], refused["error"]["data"]) == (2, -32602, {"maxIdLength": longest})
 
 
 # ---- the client under .client

@@ -75,7 +75,7 @@ class AgentConnection(Connection):
         self._sessions: dict[str, PromptSession] = {}
         self._advertised: v1.AgentCapabilities | None = None
         self._subagents: dict[str, None] = {}
-        self._elicitations = Elicitations(self.limits.max_elicitations)
+        self._elicitations = Elicitations(self.limits.max_elicitations, self.limits.max_id_length)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
@@ -270,6 +270,8 @@ class AgentConnection(Connection):
             )
 
     def _room_for_session(self, session_id: str | None = None) -> None:
+        if session_id is not None and len(session_id) > self.limits.max_id_length:
+            raise InvalidParams("Session id too long", {"maxIdLength": self.limits.max_id_length})
         if session_id not in self._sessions and len(self._sessions) >= self.limits.max_sessions:
             raise InternalError("Too many sessions", {"maxSessions": self.limits.max_sessions})
 

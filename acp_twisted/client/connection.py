@@ -75,7 +75,7 @@ class ClientConnection(Connection):
         self._sessions: dict[str, ClientSession] = {}
         self._cancelling: set[str] = set()
         self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
-        self._elicitations = Elicitations(self.limits.max_elicitations)
+        self._elicitations = Elicitations(self.limits.max_elicitations, self.limits.max_id_length)
         self._knows_subagents = client.capabilities.subagents is not None
         self._opening = 0
         self._early: Kept[tuple[v1.SessionNotification, int]] = Kept(

@@ -27,7 +27,7 @@ class AskingConnection(Connection):
         super().__init__(*args, **options)
         self._initialized = False
         self._sessions: dict[str, AgentSession] = {}
-        self._elicitations = Elicitations(self.limits.max_elicitations)
+        self._elicitations = Elicitations(self.limits.max_elicitations, self.limits.max_id_length)
 
     def prepare(self, request: object, *, wait: bool = False, wait_timeout: float = 0.0) -> Call[Any]:
         """

@@ -292,6 +292,8 @@ class AgentConnection(AskingConnection):
         return self._require(session_id)
 
     def _room_for_session(self, session_id: str | None = None) -> None:
+        if session_id is not None and len(session_id) > self.limits.max_id_length:
+            raise InvalidParams("Session id too long", {"maxIdLength": self.limits.max_id_length})
         if session_id not in self._sessions and len(self._sessions) >= self.limits.max_sessions:
             raise InternalError("Too many sessions", {"maxSessions": self.limits.max_sessions})
 

@@ -75,7 +75,7 @@ class ClientConnection(Connection):
         self.initialized: v2.InitializeResponse | None = None
         self._sessions: dict[str, ClientSession] = {}
         self._permissions: dict[str, dict[IncomingRequest, v2.RequestPermissionRequest]] = {}  # in order of arrival
-        self._elicited = Elicited(self.limits.max_elicitations)
+        self._elicited = Elicited(self.limits.max_elicitations, self.limits.max_id_length)
         self._opening = 0
         self._early: Kept[tuple[v2.UpdateSessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes

@@ -18,10 +18,11 @@ class Elicited:
     The elicitations of one connection.
 
     @param most: how many that are not over are remembered.
+    @param longest: the characters that an id may have.
     """
 
-    def __init__(self, most: int) -> None:
-        self._open = Elicitations(most)
+    def __init__(self, most: int, longest: int) -> None:
+        self._open = Elicitations(most, longest)
 
     def handle(self, params: Any, go: Callable[[], object]) -> object:
         """
