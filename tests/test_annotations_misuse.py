@@ -550,3 +550,41 @@ def test_what_may_come_out_right_is_not_refused(annotation: object) -> None:
     Agent.answer.__annotations__["return"] = annotation
     assert build_agent(Agent).info is not None
     assert build_agent(Literally).info is not None
+
+
+@pytest.mark.parametrize(
+    "misused",
+    [
+        lambda: acp_agent(Ready),  # type: ignore[arg-type]
+        lambda: acp_agent()(Ready),
+        lambda: acp_agent(name="a")(Ready),
+        lambda: acp_agent(version="1")(Ready),
+    ],
+)
+def test_the_class_decorator_without_its_arguments(misused: Callable[[], object]) -> None:
+    """Without parentheses, or without a name: as it is to be written."""
+    with pytest.raises(TypeError, match=r'write @acp_agent\(name="…", version="…"\)'):
+        misused()
+
+
+def test_the_class_decorator_is_for_classes() -> None:
+    """And not for a function or an instance."""
+    for other in (Ready(), print):
+        with pytest.raises(TypeError, match="@acp_agent is for a class, and this is a"):
+            acp_agent(name="a", version="1")(other)  # type: ignore[type-var]
+
+
+def test_a_method_without_self() -> None:
+    """Is named, with how to write it."""
+
+    @acp_agent(name="a", version="1")
+    class Agent:
+        @prompt
+        def answer() -> str:  # type: ignore[misc]
+            return "x"
+
+    with pytest.raises(AgentDefinitionError) as told:
+        build_agent(Agent)
+    assert str(told.value).splitlines()[0] == (
+        "Agent.answer (@prompt): it takes no arguments, not even self; write def answer(self)"
+    )

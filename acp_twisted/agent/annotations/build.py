@@ -186,6 +186,11 @@ class _Definition:
             if not callable(function):
                 self._faults.append(f"{where}: it is of type {type(static).__name__}; decorate a method")
                 continue
+            try:
+                signature(function)
+            except ValueError:  # a method without a self
+                self._faults.append(f"{where}: it takes no arguments, not even self; write def {name}(self)")
+                continue
             plain = unwrap(getattr(function, "__func__", function))
             # The wrapper counts here, and not what it wraps: inlineCallbacks makes a function of a generator.
             if isgeneratorfunction(function) or isasyncgenfunction(function):

@@ -8,7 +8,7 @@ Whether the marks make sense is looked at when the agent is built.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, cast, overload
 
 from attrs import frozen
 
@@ -17,6 +17,7 @@ _C = TypeVar("_C", bound=type)
 
 _MARKS: Final = "__acp_marks__"
 _AGENT: Final = "__acp_agent__"
+_MISSING: Final = cast("str", None)
 
 
 @frozen
@@ -102,9 +103,11 @@ def marked(function: _F, mark: AnyMark, decorator: str) -> _F:
 
 
 def acp_agent(
+    cls: None = None,
+    /,
     *,
-    name: str,
-    version: str,
+    name: str = _MISSING,
+    version: str = _MISSING,
     title: str | None = None,
     auth_methods: Sequence[Any] = (),
     mcp_http: bool = False,
@@ -122,9 +125,14 @@ def acp_agent(
     @param mcp_sse: whether it can use MCP servers over SSE.
     @param additional_directories: whether its sessions take more directories than C{cwd}.
     @param unstable: whether methods may handle what the protocol has not settled yet.
+    @raise TypeError: without a name and a version, and without parentheses.
     """
+    if cls is not None or _MISSING in (name, version):
+        raise TypeError('@acp_agent takes the name and the version; write @acp_agent(name="…", version="…")')
 
     def decorate(cls: _C) -> _C:
+        if not isinstance(cls, type):
+            raise TypeError(f"@acp_agent is for a class, and this is a {type(cls).__name__}")
         mark = AgentMark(name, version, title, auth_methods, mcp_http, mcp_sse, additional_directories, unstable)
         setattr(cls, _AGENT, mark)
         return cls
