@@ -229,7 +229,7 @@ def test_what_waits_behind_a_request_is_bounded() -> None:
     end.send({"id": 1, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": []}})
     for number in range(10):
         end.send({"method": "_x/note", "params": {"sessionId": "s1", "n": number}})
-    assert link.pending("a>b") == 6
+    assert link.pending("a>b") == 5
     work.callback(None)
     inner = [each["params"] for each in end.received]
     assert [each["method"] for each in inner] == ["session/prompt"] + ["_x/note"] * 10
@@ -395,3 +395,63 @@ def test_too_many_requests_are_refused() -> None:
     for number in range(2):
         chain.client.send({"id": number, "method": "_x/ask"})
     assert chain.client.answers(1)[0]["error"]["data"] == {"maxOutgoingRequests": 1}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_handler_that_asks_is_answered_however_much_waits(late: bool) -> None:
+    """The answer comes by the same link as what waits behind the handler's message, so that is read on until it is
+    there, and nothing stands still for ever (rules 5 and 6)."""
+    waiting: Deferred[None] = Deferred()
+
+    async def ask(params: Any, context: ProxyContext) -> Any:
+        if late:
+            await waiting
+        await context.client.ext_request("_x/may")
+        return PASS
+
+    limits = Limits(max_queued_messages=8)
+    proxy = AcpProxy.builder().limits(limits).agent_request_handler("_x/ask", ask).build()
+    chain = RawChain([proxy])
+    chain.agent.send({"id": 1, "method": "_x/ask", "params": {"sessionId": "s1"}})
+    chain.agent.send(*[update(str(number)) for number in range(30)])
+    waiting.callback(None)
+    chain.client.answer({})
+    methods = [each["method"] for each in chain.client.received]
+    assert methods == ["_x/may", "_x/ask", *["session/update"] * 30]
+    assert texts(chain.client.take()[2:]) == [str(number) for number in range(30)]
+    assert chain.clock.getDelayedCalls() == []
+
+
+def test_who_floods_a_handler_that_asks_is_cut_off() -> None:
+    """Without an answer among all that comes, the proxy's link is ended (rule 6)."""
+
+    async def ask(params: Any, context: ProxyContext) -> Any:
+        await context.client.ext_request("_x/may")
+        return PASS
+
+    proxy = AcpProxy.builder().limits(Limits(max_queued_messages=8)).agent_request_handler("_x/ask", ask).build()
+    chain = RawChain([proxy])
+    chain.agent.send({"id": 1, "method": "_x/ask", "params": {"sessionId": "s1"}})
+    chain.agent.send(*[update(str(number)) for number in range(65)])
+    chain.clock.advance(0)
+    assert chain.agent.answers(1)[0]["error"]["code"] == -32603
+    assert chain.client.lost
+    assert chain.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("limits", [Limits(max_queued_messages=8), Limits(max_queued_bytes=900)])
+def test_what_waits_behind_a_handler_is_bounded(limits: Limits) -> None:
+    """In number and in bytes: then the link is read no further, until half of that has gone on (rule 6)."""
+    waiting: Deferred[Any] = Deferred()
+    proxy = AcpProxy.builder().limits(limits).agent_request_handler("_x/ask", lambda params, context: waiting)
+    connection = proxy.build().connect(Clock())
+    end = RawEnd()
+    link = MemoryLink(end, connection.port, connection.port.clock)
+    end.send({"id": 1, "method": "proxy/successor", "params": {"method": "_x/ask", "params": {"sessionId": "s1"}}})
+    for number in range(30):
+        end.send({"method": "proxy/successor", "params": update(f"{number:50}")})
+    assert link.pending("a>b") > 15
+    assert end.received == []
+    waiting.callback(PASS)
+    assert link.pending("a>b") == 0
+    assert len(end.received) == 31

@@ -16,6 +16,7 @@ from acp_twisted.errors import AcpError, InvalidResponse, RequestCancelled, Requ
 from acp_twisted.jsonrpc.calls import _CALLBACKS, Unheeded
 from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.jsonrpc.splice import RESULT
+from acp_twisted.proxy.order import Order
 from acp_twisted.proxy.passage import Passage, PassingRequest, Way
 
 _log = Logger()
@@ -40,6 +41,7 @@ class ProxyCall(Unheeded[Any]):
         self._passage = Passage(way, method, self._settled)
         self._timer: IDelayedCall | None = None
         self._linked: PassingRequest | None = None
+        self._order: Order | None = None
         self._tokens: list[CancellationToken] = []
 
     @property
@@ -56,13 +58,17 @@ class ProxyCall(Unheeded[Any]):
         """
         return self._passage.cancel_sent
 
-    def publish(self, params: bytes, timeout: float) -> ProxyCall:
+    def publish(self, params: bytes, timeout: float, *, own: bool) -> ProxyCall:
         """
         Send the request, once.
 
         @param timeout: seconds; 0 is without end.
+        @param own: whether it is a question of the proxy's own, for which a handler may keep what it was given.
         """
         port = self._passage.way.port
+        if own:
+            self._order = port.order
+            port.order.asked()
         if timeout:
             self._timer = port.clock.callLater(timeout, self._expired, timeout)
         port.ask(self._passage, params)
@@ -136,6 +142,9 @@ class ProxyCall(Unheeded[Any]):
         tokens, self._tokens = self._tokens, []
         for token in tokens:
             token.forget(self._passage.cancel)
+        order, self._order = self._order, None
+        if order is not None:
+            order.answered()
 
     def give_up(self) -> None:
         """

@@ -60,7 +60,7 @@ class ProxySide:
         @raise TypeError: when C{request} is no request of the protocol.
         """
         method = self._method(request, "request")
-        return ask(self._way, method.name, text_of_params(unstructure(request)), method, timeout)
+        return ask(self._way, method.name, text_of_params(unstructure(request)), method, timeout, own=True)
 
     def notify(self, notification: object) -> Deferred[None]:
         """
@@ -76,7 +76,7 @@ class ProxySide:
         """
         Send a request by its name, with JSON for params and result.
         """
-        return ask(self._way, method, text_of_params(params), None, timeout)
+        return ask(self._way, method, text_of_params(params), None, timeout, own=True)
 
     def ext_notification(self, method: str, params: object = None) -> Deferred[None]:
         """
@@ -347,12 +347,15 @@ def ask(
     method: Method | None,
     timeout: float,
     token: CancellationToken | None = None,
+    *,
+    own: bool = False,
 ) -> ProxyCall:
     """
     Send a request.
 
     @param method: gives its result a type; without it that is JSON.
     @param token: whose cancellation it shares.
+    @param own: whether it is a question of the proxy's own.
     """
 
     def typed(result: object) -> object:
@@ -361,7 +364,7 @@ def ask(
         return structure({} if result is None else result, method.result)
 
     call = ProxyCall(way, name, typed)
-    call.publish(params, timeout)
+    call.publish(params, timeout, own=own)
     if token is not None:
         call.forward_cancellation_from(token)
     return call

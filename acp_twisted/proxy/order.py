@@ -14,6 +14,11 @@ from collections.abc import Callable, Hashable
 
 from attrs import define
 
+from acp_twisted.limits import Limits
+
+PATIENCE = 8
+"""How much more than its limits may wait while a handler waits for an answer, which comes behind it on the link."""
+
 
 @define(eq=False)
 class _Entry:
@@ -22,6 +27,7 @@ class _Entry:
     """
 
     go: Callable[[], object] | None = None
+    size: int = 0
     moved: bool = False
 
 
@@ -29,30 +35,76 @@ class Order:
     """
     The order of what passes on one link.
 
-    @param limit: how many messages may wait.
-    @param pause: called when that many do.
-    @param resume: called when half as many do.
+    @param limits: how many messages may wait, and how many bytes of them.
+    @param pause: called when that many do, unless a handler waits for an answer.
+    @param resume: called when half as many do, or a handler begins to wait for an answer.
+    @param overflow: called when far too many do, and the answer is not among them.
     """
 
-    def __init__(self, limit: int, pause: Callable[[], object], resume: Callable[[], object]) -> None:
-        self._limit = limit
+    def __init__(
+        self,
+        limits: Limits,
+        pause: Callable[[], object],
+        resume: Callable[[], object],
+        overflow: Callable[[], object],
+    ) -> None:
+        self._limits = limits
         self._pause = pause
         self._resume = resume
+        self._overflow = overflow
         self._queues: dict[Hashable, deque[_Entry]] = {}
         self._count = 0
+        self._bytes = 0
+        self._asked = 0
+        self._paused = False
 
-    def run(self, lane: Hashable, go: Callable[[], object]) -> None:
+    def run(self, lane: Hashable, go: Callable[[], object], size: int = 0) -> None:
         """
         Pass something on, now or in its turn.
+
+        @param size: its bytes.
         """
         queue = self._queues.get(lane)
         if queue is None:
             go()
             return
-        queue.append(_Entry(go))
+        queue.append(_Entry(go, size))
         self._count += 1
-        if self._count == self._limit:
-            self._pause()
+        self._bytes += size
+        self._check()
+
+    def _check(self) -> None:
+        if not self._more_than(1):
+            return
+        if not self._asked:
+            if not self._paused:
+                self._paused = True
+                self._pause()
+        elif self._more_than(PATIENCE):
+            self._overflow()
+
+    def _more_than(self, share: float) -> bool:
+        limits = self._limits
+        return self._count > share * limits.max_queued_messages or self._bytes > share * limits.max_queued_bytes
+
+    def asked(self) -> None:
+        """
+        A handler waits for an answer that is to come by this link: it is read on until that is there.
+        """
+        self._asked += 1
+        self._read_on()
+
+    def answered(self) -> None:
+        """
+        It is there, or not waited for any more.
+        """
+        self._asked -= 1
+        self._check()
+
+    def _read_on(self) -> None:
+        if self._paused:
+            self._paused = False
+            self._resume()
 
     def stay(self, lane: Hashable) -> Callable[[], None]:
         """
@@ -76,8 +128,9 @@ class Order:
             entry = queue.popleft()
             if entry.go is not None:
                 self._count -= 1
-                if self._count == self._limit // 2:
-                    self._resume()
+                self._bytes -= entry.size
+                if not self._more_than(0.5):
+                    self._read_on()
                 entry.go()
         if queue is not None and not queue and self._queues.get(lane) is queue:
             del self._queues[lane]
@@ -86,14 +139,15 @@ class Order:
 @define(frozen=True)
 class Place:
     """
-    Where a message stands: whose order it keeps.
+    Where a message stands: whose order it keeps, and how many bytes it has.
     """
 
     order: Order
     lane: Hashable
+    size: int = 0
 
     def run(self, go: Callable[[], object]) -> None:
         """
         See L{Order.run}.
         """
-        self.order.run(self.lane, go)
+        self.order.run(self.lane, go, self.size)

@@ -127,6 +127,7 @@ class Port(PressedPeer):
     @ivar interceptors: who takes what out.
     @ivar spelling: of what is sent here.
     @ivar refusing: what every further request is answered, once that is so.
+    @ivar order: what waits behind the requests that handlers have.
     @ivar leads: whether the other end tells us that we are a proxy, by the name that it gives C{initialize}.
     """
 
@@ -148,8 +149,7 @@ class Port(PressedPeer):
         self.refusing: AcpError | None = None
         self._owner = owner
         self._passages: dict[int, Passage] = {}
-        limit = limits.max_queued_messages
-        self._order = Order(limit, lambda: self.pause_for("order"), lambda: self.resume_for("order"))
+        self.order = Order(limits, lambda: self.pause_for("order"), lambda: self.resume_for("order"), self._flooded)
 
     # ---- what comes in
 
@@ -206,7 +206,7 @@ class Port(PressedPeer):
             return
         found = self._interceptor(wrapped, NOTIFICATION, method)
         onward = way
-        place = Place(self._order, (wrapped, session_of(body)))
+        place = Place(self.order, (wrapped, session_of(body)), size)
 
         def handle() -> Deferred[object] | None:
             if found is not None:
@@ -225,7 +225,7 @@ class Port(PressedPeer):
         found = self.interceptors.get((False, NOTIFICATION, _CANCEL))
         if found is not None:
             with _log.failuresHandled("a handler of cancellations failed"):
-                found.notification(Way(self), _CANCEL, body, Place(self._order, None))
+                found.notification(Way(self), _CANCEL, body, Place(self.order, None))
 
     def _ask(self, request_id: Id, method: str, body: bytes, size: int, wrapped: bool = False) -> None:
         key = id_key(request_id)
@@ -263,7 +263,7 @@ class Port(PressedPeer):
         Pass a request on, or have it handled, behind the notifications before it.
         """
         found = self._interceptor(wrapped, REQUEST, request.method)
-        place = Place(self._order, (wrapped, session_of(body)))
+        place = Place(self.order, (wrapped, session_of(body)), size)
 
         def go(_: object) -> None:
             if request.answered:  # it was cancelled while it waited
