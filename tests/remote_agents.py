@@ -81,6 +81,11 @@ class Doings:
         if first == "stream":
             for n in range(1, int(rest[0]) + 1):
                 await context.send_message(str(n))
+        elif first == "wait":
+            for n in range(1, int(rest[0]) + 1):
+                await context.send_message(f"tick {n}")
+            while not context.is_cancelled:
+                await deferLater(self.reactor, 0.02)
         elif first == "slow":
             n = 0
             while not context.is_cancelled:

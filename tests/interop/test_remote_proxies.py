@@ -4,7 +4,9 @@ Our two halves with nginx or haproxy between them, on the configurations that th
 
 from __future__ import annotations
 
+import re
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -27,8 +29,10 @@ pytestmark = [
     # Twisted still hands pyOpenSSL its own certificate objects.
     pytest.mark.filterwarnings("ignore:.*X509:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*PKey:DeprecationWarning"),
-    pytest.mark.seconds(90),
+    pytest.mark.seconds(240),
 ]
+PATIENCE = 60.0
+"""How long a busy machine may take for what takes no time."""
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "proxies"
 PROXIES = pytest.mark.parametrize("proxy", ["nginx", "haproxy"])
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -59,9 +63,9 @@ def configured(proxy: str, folder: Path, ports: dict[str, int]) -> list[str]:
         certificate.write_bytes(certificate.read_bytes() + key.read_bytes())
     name = "nginx.conf" if proxy == "nginx" else "haproxy.cfg"
     text = (MANUAL / name).read_text()
-    for written, port in ports.items():
-        assert written in text
-        text = text.replace(written, str(port))
+    # All at once: a port may have another in it.
+    text, found = re.subn(rf"\b(?:{'|'.join(ports)})\b", lambda match: str(ports[match[0]]), text)
+    assert found == len(ports)
     (folder / name).write_text(text)
     if proxy == "nginx":
         words: list[str | Path] = [
@@ -78,6 +82,39 @@ def configured(proxy: str, folder: Path, ports: dict[str, int]) -> list[str]:
     return peer("haproxy").command("-db", "-C", folder, "-f", folder / name)
 
 
+async def started(reactor: Any, programs: Programs, proxy: str, folder: Path, agents: list[Remote]) -> int:
+    """
+    Start a proxy, and wait until it listens.  Somebody else may have taken its port meanwhile: then with another one.
+
+    @return: its port.
+    """
+    for _ in range(5):
+        port = free_port()
+        ports = {"8443": port, "8001": agents[0].port, "8002": agents[1].port}
+        _, done = programs.start(configured(proxy, folder, ports), stdin=None, cwd=folder)
+        ended: list[Any] = []
+        done.addCallback(ended.append)
+        await until(reactor, lambda port=port, ended=ended: bool(ended) or greets(port, folder), PATIENCE)
+        if not ended:
+            return port
+    raise AssertionError(ended[0].explain())
+
+
+def greets(port: int, folder: Path) -> bool:
+    """
+    Whether who listens there shows our certificate.
+    """
+    trust = ssl.create_default_context(cafile=str(folder / "certificate.pem"))
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), 5) as probe,
+            trust.wrap_socket(probe, server_hostname="localhost"),
+        ):
+            return True
+    except OSError:
+        return False
+
+
 @asynccontextmanager
 async def behind(
     reactor: Any, programs: Programs, proxy: str, folder: Path
@@ -87,20 +124,7 @@ async def behind(
     """
     async with AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(serving(reactor)) for _ in range(2)]
-        port = free_port()
-        ports = {"8443": port, "8001": agents[0].port, "8002": agents[1].port}
-        _, done = programs.start(configured(proxy, folder, ports), stdin=None, cwd=folder)
-        ended: list[Any] = []
-        done.addCallback(ended.append)
-
-        def listens() -> bool:
-            if ended:
-                return True
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        await until(reactor, listens)
-        assert not ended, ended[0].explain()
+        port = await started(reactor, programs, proxy, folder, agents)
         yield port, TlsOptions(trust_roots=str(folder / "certificate.pem")), agents
         await programs.stop_all()
 
@@ -122,10 +146,14 @@ async def test_conversations(proxy: str, way: str, real_reactor: Any, programs: 
     """
     Protocol 5.2: every request of a client reaches its own agent, by the cookie; both agents have clients; streams are
     in order, a permission comes back, long messages pass.
+
+    Who gets a client is chance with nginx, and the manual says so; as many come as it takes.
     """
     async with behind(real_reactor, programs, proxy, workspace) as (port, tls, agents):
-        links = [await connect(real_reactor, port, tls, way) for _ in range(8)]
-        assert all(len(agent.resource.connections) for agent in agents), "one agent has all the clients"
+        links: list[ClientConnection] = []
+        while len(links) < 8 or not all(len(agent.resource.connections) for agent in agents):
+            assert len(links) < 100, "one agent has all the clients"
+            links.append(await connect(real_reactor, port, tls, way))
 
         async def converse(link: ClientConnection) -> None:
             session = await link.new_session(cwd="/")
@@ -136,7 +164,7 @@ async def test_conversations(proxy: str, way: str, real_reactor: Any, programs: 
         await gatherResults([Deferred.fromCoroutine(converse(link)) for link in links])
         for link in links:
             await link.close()
-        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents), PATIENCE)
 
 
 @PROXIES
@@ -144,11 +172,14 @@ async def test_conversations(proxy: str, way: str, real_reactor: Any, programs: 
 async def test_streams_are_not_buffered(
     proxy: str, way: str, real_reactor: Any, programs: Programs, workspace: Path
 ) -> None:
-    """An update arrives when it is sent, not when some buffer is full; a cancellation gets through meanwhile (V1C5)."""
+    """
+    An update arrives when it is sent, not when some buffer is full, for no more than these three come before the
+    cancellation, which gets through meanwhile (V1C5).
+    """
     async with behind(real_reactor, programs, proxy, workspace) as (port, tls, _agents):
         link = await connect(real_reactor, port, tls, way)
         session = await link.new_session(cwd="/")
-        turn = session.prompt("slow")
+        turn = session.prompt("wait 3")
         ticks = 0
         async for update in turn.updates():
             assert isinstance(update, v1.AgentMessageChunk)
@@ -156,7 +187,7 @@ async def test_streams_are_not_buffered(
             if ticks == 3:
                 turn.cancel()
         assert (await turn).stop_reason == "cancelled"
-        assert ticks < 50
+        assert ticks == 3
         await link.close()
 
 
@@ -173,4 +204,4 @@ async def test_a_client_that_goes_away(
         turn.response.addErrback(lambda failure: None)
         await deferLater(real_reactor, 0.1)
         await link.close()
-        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents), PATIENCE)
