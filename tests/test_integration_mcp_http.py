@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
 from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
-from twisted.web.client import Agent, FileBodyProducer
+from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 
 from acp_twisted.errors import AcpError, MethodNotFound, RequestCancelled
@@ -319,6 +319,28 @@ async def test_sessions_of_older_revisions(served: Served) -> None:
     assert (await served.post(b"", verb="DELETE", Mcp_Session_Id=sessions[1]))[0] == 204
 
 
+async def test_a_session_is_its_makers(served: Served) -> None:
+    """Who knows the name of another's session finds none: not to use, not to cancel in, not to end."""
+
+    class ByName:
+        challenges = (b'Bearer realm="tools"',)
+
+        def authenticate(self, request: Any) -> object:
+            return request.getHeader(b"x-name")
+
+    (resource,) = served.bridge._resources.values()
+    resource._authentication = ByName()
+    greeting = {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}}
+    _, _, headers = await served.post(greeting, X_Name="alice")
+    (session,) = headers.getRawHeaders("mcp-session-id") or []
+    for name, status in (("bob", 404), ("alice", 200)):
+        found, _, _ = await served.post({"id": 2, "method": "ping"}, Mcp_Session_Id=session, X_Name=name)
+        assert found == status
+    for name, status in (("bob", 404), ("alice", 204)):
+        found, _, _ = await served.post(b"", verb="DELETE", Mcp_Session_Id=session, X_Name=name)
+        assert found == status
+
+
 async def test_too_many_requests(served: Served) -> None:
     """One more is refused with 429, and there is room again when others are over."""
     async with served.client() as client:
@@ -485,6 +507,25 @@ async def test_what_a_client_offers(served: Served) -> None:
     for capabilities, bridge in ((can(), served.bridge), (can(http=True), None)):
         with pytest.raises(McpCapabilityError):
             offered_to(capabilities, provider, bridge)
+
+
+async def test_a_closed_bridge_serves_nobody(served: Served) -> None:
+    """Neither on new connections nor on one that was kept alive, and what it served before is not served later."""
+    entry = served.entry
+    pool = HTTPConnectionPool(served.reactor)
+    agent = Agent(served.reactor, pool=pool)
+    response: Any = await agent.request(b"GET", entry.url.encode())
+    await read(response)
+    assert [len(kept) for kept in pool._connections.values()] == [1]
+    (kept,) = next(iter(pool._connections.values()))
+    await served.bridge.close()
+    await until(served.reactor, lambda: kept.state == "CONNECTION_LOST")
+    await pool.closeCachedConnections()
+    await served.bridge.start()
+    port = served.bridge._port.getHost().port
+    again: Any = await Agent(served.reactor).request(b"GET", f"http://127.0.0.1:{port}/{entry.url[-43:]}".encode())
+    await read(again)
+    assert (response.code, again.code) == (401, 404)
 
 
 def test_the_bridge_bounds_its_connections() -> None:

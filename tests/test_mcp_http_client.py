@@ -358,6 +358,37 @@ def test_an_answer_that_broke_off_is_taken_up_again() -> None:
     failure(call, AcpConnectionError)
 
 
+@pytest.mark.parametrize(("retry", "soonest"), [(0, 0.1), (999_999_999, 60.0)])
+def test_the_server_does_not_say_everything_about_when(retry: int, soonest: float) -> None:
+    """One that ends each stream behind an event is not asked in a circle, nor left for days."""
+    half = Half(HANDSHAKE[0], mcp_session_id="x")
+    for number in range(MAX_RESUMES + 3):
+        get = half.last
+        assert get.verb == "GET"
+        get.stream()
+        get.chunk(f"retry: {retry}\nid: {number}\ndata:\n\n".encode())
+        get.event(str(number), method="notifications/message", params={"level": "info", "data": 1})
+        get.finish()
+        half.clock.advance(soonest * 0.9)
+        assert half.last is get
+        half.clock.advance(soonest * 0.2)
+        assert half.last is not get
+
+
+@pytest.mark.parametrize("name", ["content-type", "mcp-session-id"])
+def test_headers_that_are_no_text(name: str) -> None:
+    """Fail the request at once, and leave nobody waiting."""
+    half = Half(version=None)
+    body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"m"}}'
+    half.last.respond(400, "application/json", body)
+    headers = Headers({b"content-type": [b"application/json"]})
+    headers.setRawHeaders(name.encode(), [b"\xff\xfe"])
+    asked = half.last
+    asked.response = Response(200, headers)
+    asked.answer.callback(asked.response)
+    failure(half.opening, AcpError)
+
+
 def test_a_cancellation_while_it_waits_to_be_taken_up() -> None:
     """Nothing is taken up any more (M16)."""
     half = Half(HANDSHAKE[0])

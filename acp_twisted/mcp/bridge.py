@@ -89,7 +89,15 @@ class _BridgeSite(Site):
     def __init__(self, root: Resource, reactor: Any, bounds: HttpBounds) -> None:
         factory = type("BoundedRequest", (_BoundedRequest,), {"max_body_bytes": bounds.max_body_bytes})
         Site.__init__(self, root, requestFactory=factory, reactor=reactor)
-        self._count = 0
+        self._open: dict[Any, Any] = {}
+
+    def abort_all(self) -> None:
+        """
+        Cut every connection: one that is idle could be used again.
+        """
+        for transport in list(self._open.values()):
+            if transport is not None:
+                transport.abortConnection()
 
     def log(self, request: Any) -> None:
         """
@@ -100,16 +108,21 @@ class _BridgeSite(Site):
         """
         One more connection, if there is room.
         """
-        if self._count >= MAX_CONNECTIONS:
+        if len(self._open) >= MAX_CONNECTIONS:
             return None
         channel: Any = Site.buildProtocol(self, addr)
-        self._count += 1
-        lost = channel.connectionLost
+        self._open[channel] = None
+        made, lost = channel.makeConnection, channel.connectionLost
+
+        def begun(transport: Any) -> None:
+            self._open[channel] = transport
+            made(transport)
 
         def gone(reason: Any) -> None:
-            self._count -= 1
+            self._open.pop(channel, None)
             lost(reason)
 
+        channel.makeConnection = begun
         channel.connectionLost = gone
         return channel
 
@@ -188,11 +201,15 @@ class McpBridge:
 
     async def close(self) -> None:
         """
-        Cancel what is at work, and listen no more.
+        Cancel what is at work, listen no more, and close the connections that are there.
         """
         for resource in self._resources.values():
             resource.close()
         self._resources.clear()
+        self._root.children.clear()
+        site, self._site = self._site, None
+        if site is not None:
+            site.abort_all()
         port, self._port = self._port, None
         if port is not None:
             await maybeDeferred(port.stopListening)

@@ -53,6 +53,12 @@ MAX_RESUMES = 3
 RETRY_SECONDS = 1.0
 """How long to wait before that, where the server does not say."""
 
+MIN_RETRY_SECONDS = 0.1
+"""How long to wait at least, whatever the server says: one that ends each stream at once would be asked in a circle."""
+
+MAX_RETRY_SECONDS = 60.0
+"""And at most."""
+
 DELETE_SECONDS = 2.0
 """How long the server may take to end a session."""
 
@@ -360,15 +366,20 @@ class HttpTransport(ExchangeTransport):
             self._discard(response)
             return
         if exchange.method == "initialize":
-            given = response.headers.getRawHeaders(SESSION)
-            self.session_id = given[0] if given else None
+            given = _given(response, SESSION)
+            if given is not None and not (given.isascii() and given.isprintable()):
+                self._discard(response)
+                self.broken(exchange, InvalidResponse(f"the server's {SESSION} is none that a header can have"))
+                self._pump()
+                return
+            self.session_id = given
         status = response.code
         if status == 404 and self.session_id is not None and exchange.method != "initialize":
             self._discard(response)
             self.session_id = None
             self._end(AcpConnectionError("the MCP server has ended the session"))
             return
-        kind = media_type((response.headers.getRawHeaders("content-type") or [None])[0])
+        kind = media_type(_given(response, "content-type"))
         if exchange is self._unasked and (status != 200 or kind != EVENTS):
             self._unasked = None  # it says nothing unasked
             self._discard(response)
@@ -481,7 +492,8 @@ class HttpTransport(ExchangeTransport):
             else:
                 self.broken(exchange, AcpConnectionError("the response broke off too often"))
             return
-        exchange.timer = self._clock.callLater(exchange.retry, self._resume, exchange)
+        delay = min(max(exchange.retry, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
+        exchange.timer = self._clock.callLater(delay, self._resume, exchange)
 
     def _resume(self, exchange: _Exchange) -> None:
         exchange.timer = None
@@ -514,6 +526,14 @@ class _Nobody(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         pass
+
+
+def _given(response: IResponse, name: str) -> str | None:
+    """
+    A header of a response, whatever bytes the server put there.
+    """
+    values = response.headers.getRawHeaders(name.encode("ascii"))
+    return values[0].decode("latin-1") if values else None
 
 
 def _stop_timer(result: Any, timer: IDelayedCall) -> Any:

@@ -98,10 +98,13 @@ class _Refused(Exception):
 class _Session:
     """
     A client of an older revision.
+
+    @ivar identity: who has begun it; nobody else is served by its name.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, identity: object) -> None:
         self.version = version
+        self.identity = identity
         self.log_level: str | None = None
         self.running: dict[Any, _Exchange] = {}
 
@@ -161,10 +164,10 @@ class McpResource(Resource):
                 except Exception:
                     self._unauthorized(request)
             if isinstance(who, Deferred):
-                who.addCallback(lambda _: self._serve(request))
+                who.addCallback(lambda found: self._serve(request, found))
                 who.addErrback(self._not_served, request)
             else:
-                self._serve(request)
+                self._serve(request, who)
         return NOT_DONE_YET
 
     @contextmanager
@@ -176,7 +179,8 @@ class McpResource(Resource):
                 answer_json(request, refused.status, error_bytes(refused.request_id, refused.error))
 
     def _unauthorized(self, request: Any) -> NoReturn:
-        for challenge in self._authentication.challenges or (b"Bearer",):
+        made = getattr(self._authentication, "challenge", None)
+        for challenge in (self._authentication.challenges if made is None else made(request)) or (b"Bearer",):
             request.responseHeaders.addRawHeader(b"www-authenticate", challenge)
         raise _Refused(401, InvalidRequest("Unauthorized")) from None
 
@@ -189,13 +193,13 @@ class McpResource(Resource):
                 failure.raiseException()
             self._unauthorized(request)
 
-    def _serve(self, request: Any) -> None:
+    def _serve(self, request: Any, who: object) -> None:
         if request.channel is None:
             return  # it has gone while it was found out who it is
         if request.method == b"POST":
-            self._post(request)
+            self._post(request, who)
         elif request.method == b"DELETE":
-            self._delete(request)
+            self._delete(request, who)
         else:
             request.setHeader(b"allow", b"POST, DELETE")
             raise _Refused(405, InvalidRequest("Only POST is supported"))
@@ -204,25 +208,33 @@ class McpResource(Resource):
         """
         What must be so before anything is made of a request.
         """
-        origin = request.getHeader(b"origin")
-        if origin is not None and not self._origins.allows(origin.decode("latin-1")):
+        origins = request.requestHeaders.getRawHeaders(b"origin") or []
+        if len(origins) > 1 or not all(self._origins.allows(each.decode("latin-1")) for each in origins):
             raise _Refused(403, InvalidRequest("Invalid Origin"))
         if not host_is_allowed(request, self._hosts):
             raise _Refused(403, InvalidRequest("Invalid Host"))
         if getattr(request, "too_large", False):
             raise _Refused(413, InvalidRequest("Message too large"))
 
-    def _delete(self, request: Any) -> None:
-        session = self._sessions.pop(_header(request, SESSION) or "", None)
+    def _session(self, request: Any, who: object) -> _Session | None:
+        """
+        The session that a request names, if it is the caller's own.
+        """
+        session = self._sessions.get(_header(request, SESSION) or "")
+        return session if session is not None and session.identity == who else None
+
+    def _delete(self, request: Any, who: object) -> None:
+        session = self._session(request, who)
         if session is None:
             raise _Refused(404, InvalidRequest("Session not found"))
+        del self._sessions[_header(request, SESSION) or ""]
         for exchange in list(session.running.values()):
             exchange.cut("session ended")
         request.setResponseCode(204)
         request.finish()
 
-    def _post(self, request: Any) -> None:
-        accept = request.getHeader(b"accept") or b""
+    def _post(self, request: Any, who: object) -> None:
+        accept = b",".join(request.requestHeaders.getRawHeaders(b"accept") or [])
         if not (_accepts(accept, JSON) and _accepts(accept, EVENTS)):
             raise _Refused(406, InvalidRequest(f"Accept must include {JSON} and {EVENTS}"))
         if media_type(_header(request, "content-type")) != JSON:
@@ -235,26 +247,26 @@ class McpResource(Resource):
             raise _Refused(400, message.error, message.id)
         if isinstance(message, Request):
             try:
-                self._ask(request, message)
+                self._ask(request, message, who)
             except AcpError as error:
                 raise _Refused(_STATUS.get(error.code, 200), error, message.id) from None
             return
         if isinstance(message, Notification) and message.method == CANCELLED:
-            self._cancel(request, message.params)
+            self._cancel(request, message.params, who)
         request.setResponseCode(202)
         request.finish()
 
-    def _cancel(self, request: Any, params: object) -> None:
+    def _cancel(self, request: Any, params: object, who: object) -> None:
         """
         C{notifications/cancelled}, which counts in a session only: nobody else's requests have ids that one knows.
         """
-        session = self._sessions.get(_header(request, SESSION) or "")
+        session = self._session(request, who)
         if session is not None and isinstance(params, dict):
             exchange = session.running.get(id_key(params.get("requestId")))
             if exchange is not None:
                 exchange.cancel(CANCELLED)
 
-    def _ask(self, request: Any, message: Request) -> None:
+    def _ask(self, request: Any, message: Request, who: object) -> None:
         if message.params is not None and not isinstance(message.params, dict):
             raise InvalidParams("Invalid params: not an object")
         params = message.params or {}
@@ -267,16 +279,17 @@ class McpResource(Resource):
             self._run(exchange, message.method)
         elif message.method == "initialize":
             exchange = self._begin(request, message, params, STATELESS, None, None)
+            exchange.identity = who
             exchange.finishing = self._greet
             self._run(exchange, "server/discover")
         else:
-            self._ask_in_session(request, message, params)
+            self._ask_in_session(request, message, params, who)
 
-    def _ask_in_session(self, request: Any, message: Request, params: dict[str, Any]) -> None:
+    def _ask_in_session(self, request: Any, message: Request, params: dict[str, Any], who: object) -> None:
         name = _header(request, SESSION)
         if name is None:
             raise InvalidRequest(f"initialize comes first, and its {SESSION} goes with every request")
-        session = self._sessions.get(name)
+        session = self._session(request, who)
         if session is None:
             raise _Refused(404, InvalidRequest("Session not found"), message.id)
         self._sessions.move_to_end(name)
@@ -344,7 +357,7 @@ class McpResource(Resource):
         wanted = exchange.asked.params.get("protocolVersion")
         version = wanted if wanted in HANDSHAKE else HANDSHAKE[0]
         name = uuid4().hex
-        self._sessions[name] = _Session(version)
+        self._sessions[name] = _Session(version, exchange.identity)
         if len(self._sessions) > self.bounds.max_sessions:
             _, oldest = self._sessions.popitem(last=False)
             for running in list(oldest.running.values()):
@@ -391,6 +404,7 @@ class _Exchange:
         self.request_id = request_id
         self.session = session
         self.token = CancellationToken()
+        self.identity: object = None
         self.finishing: Any = None
         self._owner = owner
         self._stateless = version == STATELESS
