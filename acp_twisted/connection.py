@@ -418,7 +418,12 @@ def encode_result(result: object, method: Method) -> object:
             return {}
         raise InternalError(f"The {method.name} handler produced no response")
     if not isinstance(result, cast("type[object]", method.result)):
-        _log.error("the {method} handler returned a {kind}", method=method.name, kind=type(result).__name__)
+        _log.error(
+            "the {method} handler returned {kind}; its result is a {expected} object",
+            method=method.name,
+            kind=f"the class {result.__name__}" if isinstance(result, type) else type(result).__name__,
+            expected=getattr(method.result, "__name__", method.result),
+        )
         raise InternalError()
     return unstructure(result)
 

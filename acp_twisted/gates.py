@@ -22,6 +22,7 @@ _log = Logger()
 
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\[^\\/]")
 _ANYTHING: Final = object()
+_SEVERAL: Final = (list, tuple)
 
 
 def is_absolute(path: str) -> bool:
@@ -89,7 +90,7 @@ def _values(message: Any, members: Sequence[str]) -> list[Any]:
             value = getattr(each, member, None)
             if value is None or value is UNSET:
                 continue
-            if isinstance(value, list | tuple):
+            if isinstance(value, _SEVERAL):
                 below += value
             else:
                 below.append(value)
@@ -108,7 +109,7 @@ def _relative(message: Any, where: tuple[str, ...]) -> bool:
         items = getattr(message, where[0])
         if items is None or items is UNSET:
             return False
-        if not isinstance(items, list | tuple):
+        if items.__class__ is not list and not isinstance(items, _SEVERAL):
             items = [items]
     elif len(where) > 2:
         items = _values(message, where[:-1])
@@ -129,7 +130,7 @@ def _all_absolute(path: object, where: Sequence[str]) -> bool:
 
     @raise TypeError: when it is no string and no list of them, a L{pathlib.Path} say.
     """
-    for each in path if isinstance(path, list | tuple) else [path]:
+    for each in path if isinstance(path, _SEVERAL) else [path]:
         if not isinstance(each, str):
             raise TypeError(f"{'.'.join(where)}: a path is a str, and this is a {type(each).__name__}; pass str(…)")
         if not is_absolute(each):

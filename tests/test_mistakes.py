@@ -8,12 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conftest import LoggedErrors
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs, formatEvent
 
-from acp_twisted import AcpAgent, AcpClient, Limits, PromptContext
+from acp_twisted import AcpAgent, AcpClient, InternalError, Limits, PromptContext
 from acp_twisted.handlers import two_arguments
 from acp_twisted.schema import v1
-from acp_twisted.testing import ScriptedAgent, connected_pair
+from acp_twisted.testing import ScriptedAgent, connected_pair, failure_of
 
 ENDED = v1.PromptResponse(stop_reason="end_turn")
 WRONG: Any = object()
@@ -89,6 +91,26 @@ def test_a_timeout_is_finite(seconds: float) -> None:
         with pytest.raises(ValueError, match="finite number of seconds that is not negative; 0 is without end"):
             setter(seconds)
         setter(0)
+
+
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ("Hello", "returned str; its result is a PromptResponse object"),
+        ({"stopReason": "end_turn"}, "returned dict; its result is a PromptResponse object"),
+        (v1.PromptResponse, "returned the class PromptResponse; its result is a PromptResponse object"),
+        (v1.NewSessionResponse(session_id="s"), "returned NewSessionResponse; its result is a PromptResponse object"),
+    ],
+    ids=str,
+)
+def test_a_handler_that_returns_something_else(result: Any, shown: str, logged_errors: LoggedErrors) -> None:
+    """The log says what came and what was expected; the client only learns that there was an error (rule 9)."""
+    agent = AcpAgent.builder().prompt_handler(lambda request: result).build()
+    with capturedLogs() as events, connected_pair(agent) as pair:
+        error = failure_of(pair.prompt("x").response, InternalError)
+    assert (str(error), error.data) == ("Internal error (-32603)", None)
+    assert [text for text in map(formatEvent, events) if text.endswith(shown)]
+    logged_errors.clear()
 
 
 def test_where_to_connect_to() -> None:

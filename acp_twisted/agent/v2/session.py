@@ -173,7 +173,11 @@ class AgentSession:
             return v2.IdleStateUpdate(stop_reason=result.stop_reason, meta=result.meta)
         if is_stop_reason(result):
             return v2.IdleStateUpdate(stop_reason=result)
-        _log.error("the session/prompt handler returned a {kind}", kind=type(result).__name__)
+        _log.error(
+            "the session/prompt handler returned {kind}; its result is None, a stop reason, a PromptResponse or an "
+            "IdleStateUpdate object",
+            kind=type(result).__name__,
+        )
         error = InternalError()
         return v2.IdleStateUpdate(stop_reason="error", error=v2.Error(code=error.code, message=error.message))
 
