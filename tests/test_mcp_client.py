@@ -379,16 +379,17 @@ def test_cancelling_while_input_is_gathered_or_after() -> None:
     call = half.client.call_tool("t")
     half.result(2, {"resultType": "input_required", "inputRequests": wanted})
     call.cancel()
-    failure(call, CancelledError)
+    failure(call, RequestCancelled)
     assert stopped == ["handler"]
     assert half.cancels == []
     answer = Deferred()
     call = half.client.call_tool("t")
     half.result(3, {"resultType": "input_required", "inputRequests": wanted})
     answer.callback({"action": "decline"})
-    call.cancel()
-    failure(call, CancelledError)
-    assert half.cancels == [{"requestId": 4}]
+    call.cancel("enough")
+    failure(call, RequestCancelled)
+    assert half.cancels == [{"requestId": 4, "reason": "enough"}]
+    assert half.clock.getDelayedCalls() == []
 
 
 def test_input_that_nobody_gives_or_without_end() -> None:

@@ -234,6 +234,13 @@ class Call(Unheeded[_T]):
         if self.called or not (self.wait and pending.id is not None):
             if not self.called:
                 pending.abandon(reason)
+            else:
+                inner = getattr(self, "result", None)
+                while isinstance(inner, Deferred) and not isinstance(inner, Call):
+                    inner = getattr(inner, "result", None)
+                if inner is not None and isinstance(inner, Call):  # a callback has asked again, and that is waited for
+                    inner.cancel(reason)
+                    return
             super().cancel()
             return
         pending.send_cancel(reason)

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from attrs import define
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.errors import AcpConnectionError, AcpError, InvalidResponse, MethodNotFound, RequestCancelled
@@ -240,7 +241,8 @@ class McpSession:
                     return result
                 if rounds >= MAX_INPUT_ROUNDS:
                     raise InvalidResponse(f"{method}: the server wants input without end")
-                return Deferred.fromCoroutine(self._input(result, params)).addCallback(again)
+                given = Deferred.fromCoroutine(self._input(result, params))
+                return given.addErrback(_cancelled).addCallback(again)
 
             def again(answered: dict[str, Any]) -> Call[Any]:
                 return self._request(method, answered, timeout, max_timeout, on_progress, progress, rounds + 1)
@@ -377,6 +379,17 @@ def _may_be_old(error: AcpError) -> bool:
     if isinstance(error, RequestCancelled):
         return error.remote
     return not isinstance(error, AcpConnectionError)
+
+
+def _cancelled(failure: Failure) -> Failure:
+    """
+    The caller gave the request up while its input was waited for.
+
+    @raise RequestCancelled: for that.
+    """
+    if failure.type is CancelledError:  # and not a RequestCancelled, which is one
+        raise RequestCancelled() from None
+    return failure
 
 
 def _supported(error: AcpError) -> list[str]:
