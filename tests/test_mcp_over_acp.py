@@ -28,6 +28,7 @@ from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import accept_over_acp, connect
 from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider, offered_to
+from acp_twisted.mcp.routes import routes_of
 from acp_twisted.mcp.server import McpServer
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
@@ -195,6 +196,25 @@ def test_closing_a_client_leaves_the_acp_connection() -> None:
         assert len(chain.noticed["cancelled"]) == 1
         assert success(chain.connect().call_tool("echo", {"text": "hi"})).text == "hi"
         assert chain.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("form", ["stateless", "connection"])
+def test_an_acp_connection_keeps_nothing_of_clients_that_are_closed(form: str) -> None:
+    """It may live long, and see many of them (rule 6)."""
+    chain = Chain(form)
+    sides = (chain.acp_agent, chain.acp_client)
+    before = [len(each.peer._closed._waiting) for each in sides]
+    for _ in range(3):
+        client = chain.connect()
+        success(client.call_tool("echo", {"text": "hi"}))
+        closed = client.close()
+        chain.clock.advance(0)
+        success(closed)
+    after = [len(each.peer._closed._waiting) for each in sides]
+    assert after == before
+    for each in sides:
+        assert routes_of(each).tunnels == {}
+        assert routes_of(each).exchanges == {}
 
 
 def test_errors_of_mcp_are_inside_of_a_successful_answer() -> None:

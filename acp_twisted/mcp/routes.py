@@ -153,6 +153,21 @@ def agents_message(message: object, link: object) -> object:
     raise MethodNotFound(data={"method": MESSAGE})
 
 
+def _nothing() -> None:
+    """There is nothing to leave."""
+
+
+def end_with(link: AcpLink, end: Callable[[str], object]) -> Callable[[], None]:
+    """
+    Call C{end} when the link is gone.
+
+    @return: what leaves it alone, for who ends before: the link may live much longer.
+    """
+    gone = link.when_closed()
+    gone.addCallbacks(lambda _: end("the ACP connection is gone"), lambda _: None)
+    return gone.cancel
+
+
 class StatelessTransport(ExchangeTransport):
     """
     A client's way to one server in the stateless form: every request is one C{mcp/message}.
@@ -170,7 +185,8 @@ class StatelessTransport(ExchangeTransport):
         self._server_id = server_id
         self._prefix = prefix
         self._calls: dict[Id, Deferred[Any]] = {}
-        link.when_closed().addCallback(lambda _: self.abort("the ACP connection is gone"))
+        self._leave: Callable[[], object] = _nothing  # a link that is gone already ends this at once
+        self._leave = end_with(link, self.abort)
 
     def ask(self, request: Request, message: bytes) -> None:
         """
@@ -233,6 +249,7 @@ class StatelessTransport(ExchangeTransport):
         """
         See L{ExchangeTransport}.
         """
+        self._leave()
         for call in list(self._calls.values()):
             call.cancel()
 
@@ -265,7 +282,8 @@ class Tunnel(ExchangeTransport):
         self._waiting: dict[Id, Deferred[Any]] = {}
         self._last = 0
         routes_of(link).tunnels[connection_id] = self
-        link.when_closed().addCallback(lambda _: self.abort("the ACP connection is gone"))
+        self._leave: Callable[[], object] = _nothing  # a link that is gone already ends this at once
+        self._leave = end_with(link, self.abort)
         peer.connection_made(self)
 
     def _envelope(self, method: str, params: Any) -> dict[str, Any]:
@@ -341,6 +359,7 @@ class Tunnel(ExchangeTransport):
         """
         See L{ExchangeTransport}.
         """
+        self._leave()
         routes_of(self._link).tunnels.pop(self._connection_id, None)
         for call in list(self._calls.values()):
             call.cancel()

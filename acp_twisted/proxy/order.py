@@ -36,22 +36,14 @@ class Order:
     The order of what passes on one link.
 
     @param limits: how many messages may wait, and how many bytes of them.
-    @param pause: called when that many do, unless a handler waits for an answer.
+    @param pause: called when more do; while a handler waits for an answer, when far more do.
     @param resume: called when half as many do, or a handler begins to wait for an answer.
-    @param overflow: called when far too many do, and the answer is not among them.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        pause: Callable[[], object],
-        resume: Callable[[], object],
-        overflow: Callable[[], object],
-    ) -> None:
+    def __init__(self, limits: Limits, pause: Callable[[], object], resume: Callable[[], object]) -> None:
         self._limits = limits
         self._pause = pause
         self._resume = resume
-        self._overflow = overflow
         self._queues: dict[Hashable, deque[_Entry]] = {}
         self._count = 0
         self._bytes = 0
@@ -74,14 +66,9 @@ class Order:
         self._check()
 
     def _check(self) -> None:
-        if not self._more_than(1):
-            return
-        if not self._asked:
-            if not self._paused:
-                self._paused = True
-                self._pause()
-        elif self._more_than(PATIENCE):
-            self._overflow()
+        if not self._paused and self._more_than(PATIENCE if self._asked else 1):
+            self._paused = True
+            self._pause()
 
     def _more_than(self, share: float) -> bool:
         limits = self._limits
@@ -92,7 +79,8 @@ class Order:
         A handler waits for an answer that is to come by this link: it is read on until that is there.
         """
         self._asked += 1
-        self._read_on()
+        if not self._more_than(PATIENCE):
+            self._read_on()
 
     def answered(self) -> None:
         """

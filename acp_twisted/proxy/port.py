@@ -149,7 +149,7 @@ class Port(PressedPeer):
         self.refusing: AcpError | None = None
         self._owner = owner
         self._passages: dict[int, Passage] = {}
-        self.order = Order(limits, lambda: self.pause_for("order"), lambda: self.resume_for("order"), self._flooded)
+        self.order = Order(limits, lambda: self.pause_for("order"), lambda: self.resume_for("order"))
 
     # ---- what comes in
 
