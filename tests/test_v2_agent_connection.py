@@ -793,6 +793,7 @@ def test_a_lost_connection_stops_everything() -> None:
     assert context.session.token.triggers == ("connectionLost",)
     assert handler.outcomes[-1].called
     assert len(handler.contexts) == 1
+    assert half.connection.peer.incoming_requests == 0
     assert half.clock.getDelayedCalls() == []
 
 

@@ -586,6 +586,7 @@ class Peer:
             room.fail(lost)
         with _log.failuresHandled("telling the router of the end failed"):
             self._router.connection_lost(lost)
+        self._held.clear()
         self._closed.fire(lost)
 
 
