@@ -342,6 +342,8 @@ def server_endpoint(reactor: Any, where: ServerEndpoint) -> IStreamServerEndpoin
     try:
         endpoint: IStreamServerEndpoint = serverFromString(reactor, where)
     except Exception as error:
+        if isinstance(error, ImportError | NameError):  # Twisted's, of what it has not imported
+            raise ValueError(f"TLS needs more than is installed: pip install 'acp_twisted[tls]' ({error})") from error
         raise ValueError(f"{where!r} is no endpoint to listen on: {type(error).__name__}: {error}") from error
     return endpoint
 

@@ -7,10 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opentelemetry import context as otel_context
-from opentelemetry.context import Context
-from opentelemetry.propagate import extract, inject
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, get_tracer, set_span_in_context
 from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
@@ -18,6 +14,14 @@ from acp_twisted._version import __version__
 from acp_twisted.errors import AcpError
 from acp_twisted.interfaces import IInstrument, ISpan
 from acp_twisted.tracing import params_with, trace_context
+
+try:
+    from opentelemetry import context as otel_context
+    from opentelemetry.context import Context
+    from opentelemetry.propagate import extract, inject
+    from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, get_tracer, set_span_in_context
+except ImportError as error:
+    raise ImportError(f"spans need opentelemetry-api: pip install 'acp_twisted[telemetry]' ({error})") from error
 
 
 @implementer(ISpan)

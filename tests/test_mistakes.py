@@ -4,6 +4,8 @@ What is said of frequent mistakes: where they are made, and with what to do inst
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -150,3 +152,26 @@ def test_a_piece_of_text_is_a_string(text: Any) -> None:
     with connected_pair(AcpAgent.builder().prompt_handler(answer).build()) as pair:
         assert pair.answer("x") == ENDED
     assert told == ["text", "text"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "remedy"),
+    [
+        ("OpenSSL", "AcpClient.builder().build().connect(Clock(), 'tls:127.0.0.1:1')", "tls"),
+        ("OpenSSL", "AgentService(agent, 'ssl:1:privateKey=k:certKey=c', reactor)", "tls"),
+        ("hypothesis", "import acp_twisted.testing.strategies", "testing"),
+        ("opentelemetry", "import acp_twisted.telemetry", "telemetry"),
+    ],
+)
+def test_what_is_not_installed_is_named_by_its_extra(missing: str, code: str, remedy: str) -> None:
+    """In a program of its own, where the library that the extra brings can't be imported."""
+    program = (
+        f"import sys\nsys.modules[{missing!r}] = None\n"
+        "from twisted.internet import reactor\nfrom twisted.internet.task import Clock\n"
+        "from acp_twisted import AcpAgent, AcpClient\nfrom acp_twisted.service import AgentService\n"
+        "agent = AcpAgent.builder().prompt_handler(print).build()\n"
+        f"try:\n    {code}\nexcept (ImportError, ValueError) as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert f"pip install 'acp_twisted[{remedy}]'" in done.stdout

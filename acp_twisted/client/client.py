@@ -151,6 +151,8 @@ def _endpoint(reactor: Any, description: str) -> IStreamClientEndpoint:
         raise ValueError(
             f'{error}; an endpoint is "tcp:127.0.0.1:8123", a program to start is AgentCommand(["my-agent", "--acp"])'
         ) from error
+    except (ImportError, NameError) as error:  # Twisted's, of what it has not imported
+        raise ValueError(f"TLS needs more than is installed: pip install 'acp_twisted[tls]' ({error})") from error
     return endpoint
 
 

@@ -17,12 +17,16 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, overload
 
 from attrs import fields_dict
-from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from acp_twisted.schema.converter import get_converter, unstructure
 from acp_twisted.schema.leaves import BIGGEST, RANGES, Field, fields_of, split
 from acp_twisted.schema.values import UNSET, Alternatives, ByItems, ByMember, MetaOnly, Model, Tagged, UnknownVariant
+
+try:
+    from hypothesis import strategies as st
+    from hypothesis.strategies import SearchStrategy
+except ImportError as error:
+    raise ImportError(f"strategies need hypothesis: pip install 'acp_twisted[testing]' ({error})") from error
 
 _T = TypeVar("_T")
 
