@@ -5,6 +5,7 @@ The status table of the server, row by row, by raw bytes: what a request lacks, 
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from twisted.internet.task import Clock
 
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.transports.http.connection import respond
 
 PROMPT = '{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}'
 CANCEL = '{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}'
@@ -70,6 +72,13 @@ ANSWERED_BEFORE_A_CONNECTION = [
     ("two origins", 403, "POST", headers(JSON, ("Origin", "http://localhost"), ("Origin", "http://localhost")), "{}"),
     ("a WebSocket of another page", 403, "GET", headers(UPGRADE, ("Origin", "https://evil.example")), None),
     ("a WebSocket of version 8", 426, "GET", headers({**UPGRADE, "Sec-WebSocket-Version": "8"}), None),
+    (
+        "a WebSocket with two keys",
+        400,
+        "GET",
+        headers(UPGRADE, ("Sec-WebSocket-Key", "YWJjZGVmZ2hpamtsbW5vcA")),
+        None,
+    ),
     ("a WebSocket without a key", 400, "GET", [pair for pair in headers(UPGRADE) if "Key" not in pair[0]], None),
     (
         "a WebSocket without Connection",
@@ -151,6 +160,24 @@ def test_the_answers_that_say_more() -> None:
     upgrade = {**UPGRADE, "Sec-WebSocket-Version": "99"}
     assert server.ask("GET", upgrade).headers["sec-websocket-version"] == "13"
     assert server.ask("GET").headers["cache-control"] == "no-store"
+
+
+def test_every_answer_has_its_words() -> None:
+    """Also those that Twisted knows none for, lest a proxy's log shows an unknown status."""
+    request = SimpleNamespace(channel=object(), setHeader=lambda *_: None, write=lambda _: None, finish=lambda: None)
+    seen: dict[int, bytes | None] = {}
+    request.setResponseCode = seen.__setitem__
+    for status in (202, 413, 429):
+        respond(request, status)
+    assert (seen[202], seen[429]) == (b"Accepted", b"Too Many Requests")
+
+
+def test_a_websocket_needs_http_1_1() -> None:
+    """RFC 6455, 4.2.1: an older client, or proxy, would not know what it got."""
+    wire = Server().connect()
+    lines = [f"{name}: {value}" for name, value in {**UPGRADE, **EVENTS, "Host": "localhost"}.items()]
+    wire.raw("\r\n".join(["GET /acp HTTP/1.0", *lines, "", ""]).encode())
+    assert wire.socket.value().startswith(b"HTTP/1.0 400 Bad Request\r\n")
 
 
 def test_initialize_is_answered_in_place() -> None:

@@ -553,9 +553,11 @@ class OwnAgent:
     agent: Any = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        from twisted.web.client import Agent, HTTPConnectionPool  # noqa: PLC0415
+        from twisted.web.client import Agent  # noqa: PLC0415
 
-        self.pool = HTTPConnectionPool(self.reactor)
+        from acp_twisted.transports.http.h1_heads import BoundedPool  # noqa: PLC0415
+
+        self.pool = BoundedPool(self.reactor)
         # Common servers close an idle connection after five seconds, and no POST is tried twice.
         self.pool.cachedConnectionTimeout = 2
         self.agent = Agent(self.reactor, pool=self.pool)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from http import HTTPStatus
 from typing import Any, Final
 
 from attrs import define, frozen
@@ -34,6 +35,9 @@ from acp_twisted.transports.http.rules import (
 from acp_twisted.transports.http.sse import EventStream
 
 _log = Logger()
+
+_PHRASES: Final = {each.value: each.phrase.encode("ascii") for each in HTTPStatus}
+"""Twisted has no words for some of them."""
 
 _OVER: Final = Refused(404, "there is no such connection (any more)")
 
@@ -565,7 +569,7 @@ def respond(request: Any, status: int, body: bytes = b"", content_type: bytes = 
     """
     if getattr(request, "channel", None) is None:
         return
-    request.setResponseCode(status)
+    request.setResponseCode(status, _PHRASES.get(status))
     if body:
         request.setHeader(b"content-type", content_type)
     if status != 204:

@@ -5,12 +5,16 @@ One HTTP request and its answer, whatever version of HTTP carries them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
 HeaderList: TypeAlias = "Sequence[tuple[bytes, bytes]]"
+
+
+MAX_WORDS: Final = 200
+"""How much of a reason is shown: it may quote what the server sent."""
 
 
 class NotProcessed(Exception):
@@ -101,4 +105,4 @@ def words(failure: Failure) -> str:
         return words(reasons[0])
     if failure.check(CancelledError) is not None:
         return "cancelled"
-    return failure.getErrorMessage() or type(failure.value).__name__
+    return failure.getErrorMessage()[:MAX_WORDS] or type(failure.value).__name__

@@ -11,13 +11,14 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.client import Agent, ResponseDone
 from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import UNKNOWN_LENGTH, IAgentEndpointFactory, IBodyProducer, IResponse
 from zope.interface import implementer
 
 from acp_twisted.transports.http.exchange import HeaderList, ResponseReader, Truncated, words
+from acp_twisted.transports.http.h1_heads import BoundedPool
 
 IDLE_SECONDS: Final = 2
 """
@@ -161,7 +162,7 @@ class Http11Layer:
     def __init__(self, reactor: Any, endpoint: IStreamClientEndpoint, url: bytes) -> None:
         self._clock: IReactorTime = reactor
         self._url = url
-        self._pool = HTTPConnectionPool(reactor, persistent=True)
+        self._pool = BoundedPool(reactor, persistent=True)
         self._pool.cachedConnectionTimeout = IDLE_SECONDS
         self._pool.maxPersistentPerHost = IDLE_CONNECTIONS
         self._pool.retryAutomatically = False

@@ -52,9 +52,11 @@ def check_handshake(request: Any, connection_id: str) -> bytes:
 
     @raise Refused: 400, or 426 for another version of WebSocket.
     """
-    if not isinstance(request.channel, HTTPChannel):
+    if not isinstance(request.channel, HTTPChannel) or request.clientproto != b"HTTP/1.1":
         raise Refused(400, "a WebSocket begins with HTTP/1.1 here")
     headers = [(name, value) for name in _HANDSHAKE_HEADERS for value in request.requestHeaders.getRawHeaders(name, [])]
+    if len(request.requestHeaders.getRawHeaders(b"sec-websocket-key", [])) > 1:
+        raise Refused(400, "no proper WebSocket handshake")
     handshake = H11Handshake(ConnectionType.SERVER)
     try:
         handshake.initiate_upgrade_connection(headers, b"/")

@@ -1,0 +1,86 @@
+"""
+A bound for the head of an answer over HTTP/1.1.  Twisted has one for each line of it, and none for how many there are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+from twisted.web.client import HTTPConnectionPool
+from zope.interface import implementer
+
+from acp_twisted.limits import KiB
+
+_log = Logger()
+
+MAX_HEAD_BYTES: Final = 256 * KiB
+"""How long the head of an answer may be, with every provisional one (status 1xx) before it."""
+
+_IN_HEAD: Final = ("STATUS", "HEADER")
+
+
+class BoundedPool(HTTPConnectionPool):
+    """
+    A pool whose connections are cut when the head of an answer does not end.
+    """
+
+    def getConnection(self, key: Any, endpoint: Any) -> Deferred[Any]:
+        """
+        See L{HTTPConnectionPool}.
+        """
+        found: Deferred[Any] = HTTPConnectionPool.getConnection(self, key, _BoundedEndpoint(endpoint))
+        return found
+
+
+@implementer(IStreamClientEndpoint)
+class _BoundedEndpoint:
+    """
+    Connects as another endpoint does, to protocols of HTTP/1.1 that mind the length of heads.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
+        self._endpoint = endpoint
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        connecting: Deferred[IProtocol] = self._endpoint.connect(_BoundedFactory(protocolFactory))
+        return connecting
+
+    def __repr__(self) -> str:
+        return repr(self._endpoint)
+
+
+class _BoundedFactory(Factory):
+    """
+    Builds what another factory does.
+    """
+
+    noisy = False
+
+    def __init__(self, factory: Any) -> None:
+        self._factory = factory
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """
+        The protocol, each of whose chunks is counted that leaves it in a head.
+        """
+        protocol = self._factory.buildProtocol(addr)
+        receive = protocol.dataReceived
+        size = 0
+
+        def received(data: bytes) -> None:
+            nonlocal size
+            receive(data)
+            if getattr(getattr(protocol, "_parser", None), "state", None) not in _IN_HEAD:
+                size = 0
+                return
+            size += len(data)
+            if size > MAX_HEAD_BYTES:
+                _log.warn("the head of a server's answer has more than {limit} bytes", limit=MAX_HEAD_BYTES)
+                protocol.transport.abortConnection()
+
+        protocol.dataReceived = received
+        return protocol
