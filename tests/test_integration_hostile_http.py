@@ -18,6 +18,7 @@ from acp_twisted import AcpClient, AgentUrl
 from acp_twisted.errors import AcpConnectionError
 from acp_twisted.mcp.connecting import connect
 from acp_twisted.schema import v1
+from acp_twisted.transports.http.exchange import MAX_WORDS, words
 from acp_twisted.transports.http.h1_heads import MAX_HEAD_BYTES
 
 TURN = 10_000
@@ -96,7 +97,7 @@ async def test_a_head_without_end(who: str, start: bytes, piece: bytes) -> None:
     from twisted.internet import reactor
 
     server = Hostile(reactor, start, piece)
-    port: Any = await TCP4ServerEndpoint(reactor, 0, interface="127.0.0.1").listen(server)  # type: ignore[arg-type]
+    port: Any = await TCP4ServerEndpoint(reactor, 0, interface="127.0.0.1").listen(server)
     url = f"http://127.0.0.1:{port.getHost().port}/"
     try:
         asked: Deferred[Any]
@@ -111,3 +112,8 @@ async def test_a_head_without_end(who: str, start: bytes, piece: bytes) -> None:
     finally:
         await port.stopListening()
     assert MAX_HEAD_BYTES / 4 < server.sent < 100 * MAX_HEAD_BYTES
+
+
+def test_what_a_server_sent_is_quoted_in_part() -> None:
+    """An error for people is a line, however long what it quotes is."""
+    assert len(words(Failure(ValueError("no status line", b"x" * 10_000)))) == MAX_WORDS

@@ -28,6 +28,9 @@ class BoundedPool(HTTPConnectionPool):
     A pool whose connections are cut when the head of an answer does not end.
     """
 
+    def __init__(self, reactor: Any, persistent: bool = True) -> None:
+        HTTPConnectionPool.__init__(self, reactor, persistent)
+
     def getConnection(self, key: Any, endpoint: Any) -> Deferred[Any]:
         """
         See L{HTTPConnectionPool}.
