@@ -27,7 +27,8 @@ from acp_twisted.mcp.bridge import McpBridge
 from acp_twisted.mcp.client import McpClient, McpOptions
 from acp_twisted.mcp.connecting import connect
 from acp_twisted.mcp.provider import McpProvider, offered_to
-from acp_twisted.mcp.resource import HttpBounds
+from acp_twisted.mcp.resource import HttpBounds, McpResource
+from acp_twisted.mcp.server import McpRequest
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
@@ -126,6 +127,25 @@ async def test_tools_over_http(served: Served, version: str) -> None:
             await client.list_prompts()
         await client.ping()
         await client.set_log_level("info")
+
+
+async def test_a_backend_that_raises_leaves_nothing(served: Served, logged_errors: Any) -> None:
+    """Its request is answered, and there is room for the next one, and no timer (rules 1 and 6)."""
+
+    class Broken:
+        def handle(self, request: McpRequest) -> Any:
+            raise SystemExit
+
+    resource = McpResource(Broken(), served.reactor, bounds=HttpBounds(max_active=1))
+    served.bridge._root.putChild(b"broken", resource)
+    origin = served.entry.url.rpartition("/")[0]
+    served.entry = v1.McpServerHttp(name="broken", url=f"{origin}/broken", headers=served.entry.headers)
+    ask = {"id": 1, "method": "initialize", "params": {"protocolVersion": HANDSHAKE[0]}}
+    for _ in range(3):
+        _, answer, _ = await served.post(ask)
+        assert answer["error"]["code"] == -32603
+    assert resource._active == set()
+    logged_errors.clear()
 
 
 @pytest.mark.parametrize("version", [STATELESS, HANDSHAKE[0]])

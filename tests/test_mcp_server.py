@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from halves import Raw
 from mcp_parts import HANDSHAKE, STATELESS, ClientHalf, Pair, tools_server
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from wire import failure, no_result, success
 
@@ -60,6 +60,27 @@ def test_a_crash_tells_the_model_nothing(logged_errors: Any) -> None:
     crashed = success(pair.client.call_tool("crash"))
     assert (crashed.is_error, crashed.text) == (True, "Internal error")
     assert len(logged_errors) == 1
+    logged_errors.clear()
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError, RecursionError])
+def test_a_tool_that_raises_anything_leaves_room(error: type[BaseException], logged_errors: Any) -> None:
+    """A plain function may raise what is no Exception, too: its call is answered, and does not count as work for ever
+    (rules 1 and 6)."""
+    server = McpServer("s", max_active=2)
+
+    @server.tool()
+    def leave(arguments: dict[str, Any]) -> None:
+        raise error
+
+    pair = Pair(server)
+    for _ in range(4):
+        call = pair.client.call_tool("leave")
+        if error is CancelledError:
+            failure(call, RequestCancelled)
+        else:
+            assert success(call).text == "Internal error"
+    assert [each.name for each in success(pair.client.list_tools()).items] == ["leave"]
     logged_errors.clear()
 
 

@@ -420,7 +420,11 @@ class _Exchange:
         """
         Have the request served.
         """
-        self._work = backend.handle(self.asked)
+        try:
+            self._work = backend.handle(self.asked)
+        except BaseException:  # a backend that fails so ends its own request, and leaves nothing here
+            self._failed(Failure())
+            return
         self._work.addCallback(self._finish).addErrback(self._failed)
 
     def notify(self, method: str, params: dict[str, Any]) -> None:

@@ -343,7 +343,7 @@ class McpServer:
         self._active += 1
         try:
             result = method(request)
-        except AcpError as error:
+        except BaseException as error:  # what a Deferred would catch of a handler, this does
             result = _failed(error)
         if not isinstance(result, Deferred):
             given, result = result, Deferred()
@@ -423,7 +423,7 @@ class McpServer:
             if isinstance(result, Deferred):
                 return result.addCallback(_result).addErrback(failed)
             return _result(result)
-        except Exception:
+        except BaseException:  # what a Deferred would catch of a handler, this does
             return failed(Failure())
 
 
@@ -470,7 +470,7 @@ def _failure(failure: Failure, tool: str, token: CancellationToken) -> dict[str,
     return ToolResult(content=[TextContent(text=said)], is_error=True).to_json()
 
 
-def _failed(error: AcpError) -> Deferred[Any]:
+def _failed(error: BaseException) -> Deferred[Any]:
     result: Deferred[Any] = Deferred()
     result.errback(error)
     return result
