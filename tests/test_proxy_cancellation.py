@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from chain_parts import RawChain, RawEnd, passing
+from conftest import LoggedErrors
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
@@ -435,3 +436,22 @@ def test_a_handler_that_ends_its_own_link_is_stopped() -> None:
     link.end.send({"id": 1, "method": "_x/ask"})
     assert len(stopped) == 1
     assert link.connection.port.incoming_requests == 0
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_handler_of_cancellations_that_fails(later: bool, logged_errors: LoggedErrors) -> None:
+    """It is logged as what it is, whenever that happens, and the cancellation goes on all the same (R28)."""
+
+    def fail(_: object) -> Any:
+        return Deferred.fromCoroutine(failing()) if later else 1 / 0
+
+    async def failing() -> None:
+        raise ZeroDivisionError
+
+    chain = RawChain([AcpProxy.builder().cancel_request_handler(fail).build()])
+    chain.client.send({"id": 1, "method": "_x/ask"})
+    cancel(chain.client, 1)
+    assert cancels(chain.agent) == [asked(chain.agent, "_x/ask")]
+    [text] = logged_errors.texts()
+    assert text.startswith("a handler of cancellations failed")
+    logged_errors.clear()

@@ -225,7 +225,9 @@ class Port(PressedPeer):
         found = self.interceptors.get((False, NOTIFICATION, _CANCEL))
         if found is not None:
             with _log.failuresHandled("a handler of cancellations failed"):
-                found.notification(Way(self), _CANCEL, body, Place(self.order, None))
+                handled = found.notification(Way(self), _CANCEL, body, Place(self.order, None))
+                if handled is not None:
+                    handled.addErrback(lambda failure: _log.failure("a handler of cancellations failed", failure))
 
     def _ask(self, request_id: Id, method: str, body: bytes, size: int, wrapped: bool = False) -> None:
         key = id_key(request_id)
