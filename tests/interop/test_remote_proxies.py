@@ -94,7 +94,11 @@ async def started(reactor: Any, programs: Programs, proxy: str, folder: Path, ag
         _, done = programs.start(configured(proxy, folder, ports), stdin=None, cwd=folder)
         ended: list[Any] = []
         done.addCallback(ended.append)
-        await until(reactor, lambda port=port, ended=ended: bool(ended) or greets(port, folder), PATIENCE)
+
+        def is_up(port: int = port, ended: list[Any] = ended) -> bool:
+            return bool(ended) or greets(port, folder)
+
+        await until(reactor, is_up, PATIENCE)
         if not ended:
             return port
     raise AssertionError(ended[0].explain())

@@ -6,6 +6,8 @@ does without where it meets another Twisted than those it was written for.
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 from priority.priority import DeadlockError, DuplicateStreamError, PriorityTree
@@ -52,15 +54,56 @@ def notice_dead_peer(request: Any, seconds: float) -> None:
 def allow_streams(request: Any, count: int) -> None:
     """
     Make a connection of HTTP/2 fit for many event streams, of which each session has one: let the client open C{count}
-    at once, for h2's own setting is 100, and have them take L{Turns}.  Over HTTP/1.1: nothing.
+    at once, for h2's own setting is 100, and L{take_turns}.  Over HTTP/1.1: nothing.
     """
+    take_turns(request)
     connection: Any = getattr(request.channel, "_conn", None)
     h2 = getattr(connection, "conn", None)
     if h2 is None or h2.local_settings.get(MAX_CONCURRENT_STREAMS, 0) >= count:
         return
-    _take_turns(connection)
     h2.update_settings({MAX_CONCURRENT_STREAMS: count})
     connection._tryToWriteControlData()
+
+
+def take_turns(request: Any) -> None:
+    """
+    Have the streams of an HTTP/2 connection take L{Turns} from now on.  Over HTTP/1.1: nothing.
+    """
+    connection: Any = getattr(getattr(request, "channel", None), "_conn", None)
+    if type(getattr(connection, "priority", None)) is not PriorityTree:
+        return
+    turns = connection.priority = Turns(lambda stream_id: _is_stuck(connection, stream_id))
+    for stream_id, queue in connection._outboundStreamQueues.items():
+        turns.insert_stream(stream_id)
+        if not queue:
+            turns.block(stream_id)
+    receive = connection.dataReceived
+    window = connection.conn.remote_settings.initial_window_size
+
+    def received(data: bytes) -> None:
+        nonlocal window
+        receive(data)
+        before, window = window, connection.conn.remote_settings.initial_window_size
+        if window > before:
+            # The window of every stream has grown, which Twisted does not notice: as if each were told so.
+            connection._handleWindowUpdate(SimpleNamespace(stream_id=0))
+        sending = connection._sendingDeferred
+        if turns and sending is not None:
+            # Twisted has its loop look by itself again and again, and does not wake it for a window.
+            connection._sendingDeferred = None
+            sending.callback(None)
+
+    connection.dataReceived = received
+
+
+def _is_stuck(connection: Any, stream_id: int) -> bool:
+    """
+    Whether what a stream has to write next needs a window, and there is none.  Its end needs none.
+    """
+    queue = connection._outboundStreamQueues[stream_id]
+    if not queue or not isinstance(queue[0], bytes) or not queue[0]:
+        return False
+    return bool(connection.conn.local_flow_control_window(stream_id) <= 0)
 
 
 class Turns:
@@ -68,9 +111,16 @@ class Turns:
     Which stream of an HTTP/2 connection writes next: each that has something, in turn.  It stands in for the tree of
     priorities that Twisted keeps for a connection, whose every step takes the longer the more streams are quiet; here
     most of them are, a session's each.  (RFC 9113 has given up those priorities.)
+
+    A stream without a window is passed over until it is unblocked: with the tree, Twisted asks for it again on every
+    turn of the reactor, as long as its reader takes nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_stuck: Callable[[int], bool] = lambda stream_id: False) -> None:
+        """
+        @param is_stuck: whether a stream that has something may not write.
+        """
+        self._is_stuck = is_stuck
         self._blocked: set[int] = set()
         self._ready: dict[int, None] = {}
 
@@ -112,26 +162,24 @@ class Turns:
     def __iter__(self) -> Turns:
         return self
 
+    def __len__(self) -> int:
+        """
+        How many streams wait for their turn.
+        """
+        return len(self._ready)
+
     def __next__(self) -> int:
         """
         The next one.
 
-        @raise DeadlockError: when none has anything.
+        @raise DeadlockError: when none has anything that it may write.
         """
-        for stream_id in self._ready:
+        while self._ready:
+            stream_id = next(iter(self._ready))
             del self._ready[stream_id]
-            self._ready[stream_id] = None
-            return stream_id
+            if self._is_stuck(stream_id):
+                self._blocked.add(stream_id)
+            else:
+                self._ready[stream_id] = None
+                return stream_id
         raise DeadlockError("nothing to write")
-
-
-def _take_turns(connection: Any) -> None:
-    """
-    Have the streams of a connection take turns from now on.
-    """
-    if type(getattr(connection, "priority", None)) is PriorityTree:
-        turns = connection.priority = Turns()
-        for stream_id, queue in connection._outboundStreamQueues.items():
-            turns.insert_stream(stream_id)
-            if not queue or connection.conn.local_flow_control_window(stream_id) <= 0:
-                turns.block(stream_id)

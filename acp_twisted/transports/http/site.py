@@ -19,7 +19,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 from zope.interface import implementer
 
-from acp_twisted.transports.http.below import abort_exchange
+from acp_twisted.transports.http.below import abort_exchange, take_turns
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.rules import shown_method
 
@@ -28,6 +28,10 @@ _log = Logger()
 _TOO_LARGE: Final = (
     b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Content-Length: 26\r\n\r\nthe message is too large.\n"
+)
+_TOO_SLOW: Final = (
+    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: 25\r\n\r\nthe request did not come.\n"
 )
 IN_MEMORY: Final = 100_000
 """How much of a body of unknown length is kept in memory; the rest goes to disk, as Twisted has it with known ones."""
@@ -43,23 +47,54 @@ class BoundedRequest(Request):
     Put it into a site of your own as C{requestFactory} to have the limit there; without it, a body is read whole, to
     disk when it is large, before L{AcpResource} refuses it.
 
+    It also has to arrive in time: Twisted lets a client take a minute for each piece, and for ever for all of them.
+
     @cvar max_body_bytes: the limit.
+    @cvar arrival_timeout: how many seconds it may take from its first line to its end.
     @ivar too_large: whether the body is beyond it.
     """
 
     max_body_bytes = 16 * 1024 * 1024
+    arrival_timeout = 120.0
     too_large = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         Request.__init__(self, *args, **options)
         self._parsePOSTFormSubmission = False  # where Twisted has it: nobody wants forms here
+        self._overdue: IDelayedCall | None = self._clock.callLater(self.arrival_timeout, self._late)
 
     @classmethod
-    def limited_to(cls, size: int) -> type[BoundedRequest]:
+    def limited_to(cls, size: int, seconds: float = 120.0) -> type[BoundedRequest]:
         """
-        The class with a limit of C{size} bytes.
+        The class with a limit of C{size} bytes, which have to come in C{seconds}.
         """
-        return type(cls.__name__, (cls,), {"max_body_bytes": size})
+        return type(cls.__name__, (cls,), {"max_body_bytes": size, "arrival_timeout": seconds})
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        """
+        All of it is there.
+        """
+        self._stop_waiting()
+        Request.requestReceived(self, command, path, version)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """
+        Nothing more comes.
+        """
+        self._stop_waiting()
+        Request.connectionLost(self, reason)
+
+    def _stop_waiting(self) -> None:
+        overdue, self._overdue = self._overdue, None
+        if overdue is not None and overdue.active():
+            overdue.cancel()
+
+    def _late(self) -> None:
+        self._overdue = None
+        if isinstance(self.channel, HTTPChannel):
+            self._refuse_now(self.channel, _TOO_SLOW)
+        else:
+            abort_exchange(self)
 
     def gotLength(self, length: int | None) -> None:
         """
@@ -71,10 +106,11 @@ class BoundedRequest(Request):
             self.content = SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - Twisted closes it
         self._received = 0
         self._cut = False
+        take_turns(self)
         if too_large:
             self.too_large = True
             if isinstance(self.channel, HTTPChannel):
-                self._refuse_now(self.channel)
+                self._refuse_now(self.channel, _TOO_LARGE)
 
     def handleContentChunk(self, data: bytes) -> None:
         """
@@ -101,13 +137,14 @@ class BoundedRequest(Request):
         if self.content is not None:
             self.content.close()
 
-    def _refuse_now(self, channel: Any) -> None:
+    def _refuse_now(self, channel: Any, answer: bytes) -> None:
         """
-        Answer before the body comes, and end the connection: what would follow the headers is no request.
+        Answer before the rest comes, and end the connection: what would follow the headers is no request.
         """
         transport = channel.transport
+        self._stop_waiting()
         self.requestHeaders.removeHeader(b"expect")  # what would be answered is not wanted any more
-        transport.write(_TOO_LARGE)
+        transport.write(answer)
         channel.dataReceived = channel.rawDataReceived = channel.lineReceived = _throw_away
         channel.setRawMode()
         channel.setTimeout(None)
@@ -136,14 +173,17 @@ class AcpSite(Site):
 
     noisy = False
 
-    def __init__(self, resource: AcpResource, path: str, reactor: Any, max_body_bytes: int) -> None:
+    def __init__(
+        self, resource: AcpResource, path: str, reactor: Any, max_body_bytes: int, *, arrival_timeout: float = 120.0
+    ) -> None:
         """
+        @param arrival_timeout: how many seconds a request may take to arrive whole; then 408.
         @param path: where the agent is, such as C{/acp}; C{/} is the root.
         @param max_body_bytes: of a POST; more is answered with 413.
         @raise ValueError: when C{path} is no absolute path.
         """
         Site.__init__(
-            self, place(resource, path), requestFactory=BoundedRequest.limited_to(max_body_bytes), reactor=reactor
+            self, place(resource, path), requestFactory=BoundedRequest.limited_to(max_body_bytes, arrival_timeout), reactor=reactor
         )
         self.clock: IReactorTime = reactor
         self.agent_resource = resource

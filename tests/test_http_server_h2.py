@@ -1,0 +1,155 @@
+"""
+The server's event streams over Twisted's HTTP/2: a reader that stops costs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from h2.settings import SettingCodes
+from h2_server_fakes import Wire, connect, sending_calls
+from http_server_fakes import EVENTS, INITIALIZE, JSON, Server
+from transport_fakes import RecordingFactory
+
+from acp_twisted.limits import Limits
+from acp_twisted.transports.http.below import Turns
+
+
+class Streams:
+    """
+    A connection over HTTP/2, whose agent is the test.
+
+    @ivar ids: the headers by which the connection is known.
+    """
+
+    def __init__(self, limits: Limits | None = None, **options: Any) -> None:
+        self.factory = RecordingFactory(limits or Limits())
+        self.server = Server(served=self.factory)
+        self.wire: Wire = connect(self.server, **options)
+        first = self.wire.request("POST", JSON, INITIALIZE.encode())
+        self.receiver = self.factory.receivers[0]
+        self.send({"jsonrpc": "2.0", "id": 1, "result": {}})
+        self.wire.run()
+        self.ids = {"Acp-Connection-Id": self.wire.headers(first)["acp-connection-id"]}
+
+    def open(self, session: str) -> int:
+        """Open an event stream."""
+        return self.wire.request("GET", {**EVENTS, **self.ids, "Acp-Session-Id": session})
+
+    def send(self, message: Any) -> None:
+        """The agent sends."""
+        self.receiver.transport.send(json.dumps(message).encode())
+
+    def update(self, session: str, size: int = 10, letter: str = "x") -> None:
+        """The agent sends an update."""
+        params = {"sessionId": session, "text": letter * size}
+        self.send({"jsonrpc": "2.0", "method": "session/update", "params": params})
+
+    def texts(self, stream_id: int) -> list[str]:
+        """The updates that came on a stream."""
+        blocks = self.wire.bodies.get(stream_id, b"").decode().split("\n\n")[:-1]
+        return [json.loads(block[6:])["params"]["text"] for block in blocks if block.startswith("data: ")]
+
+    def over(self) -> None:
+        """All of it ends."""
+        self.wire.lose()
+        self.server.clock.advance(10_000)
+        self.server.over()
+
+
+def asleep(streams: Streams) -> bool:
+    """Whether Twisted's loop waits to be woken."""
+    return not sending_calls(streams.server.clock)
+
+
+def test_a_stopped_reader_costs_no_turns() -> None:
+    """Rule 6: while a stream has no window, nothing is called again and again; when it has one, all of it comes."""
+    streams = Streams()
+    stream = streams.open("s1")
+    assert isinstance(streams.wire.server.priority, Turns)
+    streams.wire.reading = False
+    for letter in "abc":
+        streams.update("s1", 40_000, letter)
+    streams.wire.run()
+    assert 65_000 < len(streams.wire.bodies[stream]) <= 65_535
+    assert asleep(streams)
+    streams.wire.reading = True
+    streams.wire.open_windows()
+    streams.wire.run()
+    assert streams.texts(stream) == [letter * 40_000 for letter in "abc"]
+    assert asleep(streams)
+    streams.over()
+
+
+def test_others_go_on_beside_a_stopped_one() -> None:
+    """A stream without a window is passed over, and is in turn again afterwards."""
+    streams = Streams(frame_for_all=1_000_000)
+    slow, other = streams.open("s1"), streams.open("s2")
+    streams.wire.reading = False
+    streams.update("s1", 100_000)
+    streams.wire.run()
+    streams.update("s2", 100)
+    streams.wire.run()
+    assert streams.texts(other) == ["x" * 100]
+    assert streams.texts(slow) == []
+    assert asleep(streams)
+    streams.wire.reading = True
+    streams.wire.open_windows()
+    streams.wire.run()
+    assert streams.texts(slow) == ["x" * 100_000]
+    streams.over()
+
+
+def test_windows_that_a_setting_opens() -> None:
+    """RFC 9113, 6.9.2: a setting changes the window of every stream, also of those that have none."""
+    streams = Streams(window=50)
+    stream = streams.open("s1")
+    streams.wire.reading = False
+    for number in range(3):
+        streams.update("s1", 1_000, str(number))
+    streams.wire.run()
+    assert streams.texts(stream) == []
+    assert asleep(streams)
+    streams.wire.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 60_000})
+    streams.wire.run()
+    assert streams.texts(stream) == ["0" * 1_000, "1" * 1_000, "2" * 1_000]
+    streams.over()
+
+
+def test_windows_below_zero() -> None:
+    """RFC 9113, 6.9.2: a setting may take away more window than there is left; nothing is sent, nothing is raised."""
+    streams = Streams()
+    stream = streams.open("s1")
+    streams.wire.reading = False
+    streams.update("s1", 40_000)
+    streams.update("s1", 40_000)
+    streams.wire.run()
+    streams.wire.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 100})
+    streams.wire.run()
+    streams.update("s1", 500)
+    streams.wire.run()
+    assert len(streams.texts(stream)) == 1
+    assert asleep(streams)
+    streams.wire.reading = True
+    streams.wire.open_windows()
+    streams.wire.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 65_535})
+    streams.wire.run()
+    assert len(streams.texts(stream)) == 3
+    streams.over()
+
+
+@pytest.mark.parametrize("path", ["/acp", "/elsewhere"])
+def test_an_answer_that_nobody_takes(path: str) -> None:
+    """The body of any answer waits for a window without any turns, and its end follows."""
+    server = Server()
+    wire = connect(server, window=0)
+    stream = wire.request("POST", JSON, b"no json", path)
+    assert not wire.ended(stream)
+    assert not sending_calls(server.clock)
+    wire.client.increment_flow_control_window(1_000, stream)
+    wire.run()
+    assert wire.ended(stream)
+    wire.lose()
+    server.over()
