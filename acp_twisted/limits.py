@@ -46,6 +46,8 @@ class Limits:
     @ivar pong_timeout: how long a peer that was asked may give none before the connection is cut.
     @ivar max_request_bytes: one message to a server over HTTP or a WebSocket; a longer one is answered with status 413,
         or ends the WebSocket with code 1009.
+    @ivar arrival_timeout: how long a request to a server over HTTP may take to come whole, head and body, before it is
+        answered with status 408 and its connection is ended.
     @ivar max_kept_bytes: output of one HTTP connection that its clients have not taken, at which it is ended.
     @ivar max_kept_events: messages that wait on one event stream, above which the session's handlers are asked to wait.
     @ivar max_provisional_streams: event streams of one HTTP connection for sessions that it does not know (yet); one
@@ -85,6 +87,7 @@ class Limits:
     ping_interval: float = field(default=15.0, validator=validators.ge(0))
     pong_timeout: float = field(default=30.0, validator=_positive)
     max_request_bytes: int = field(default=16 * MiB, validator=_positive)
+    arrival_timeout: float = field(default=120.0, validator=_positive)
     max_kept_bytes: int = field(default=64 * MiB, validator=_positive)
     max_kept_events: int = field(default=1024, validator=_positive)
     max_provisional_streams: int = field(default=64, validator=_positive)

@@ -208,7 +208,13 @@ class HttpAgentService(AgentService):
         from acp_twisted.transports.http.site import AcpSite  # noqa: PLC0415
 
         resource = AcpResource(self._agent, self._clock, **self._options)
-        return AcpSite(resource, self._path, self._clock, self._agent.limits.max_request_bytes)
+        return AcpSite(
+            resource,
+            self._path,
+            self._clock,
+            self._agent.limits.max_request_bytes,
+            arrival_timeout=self._agent.limits.arrival_timeout,
+        )
 
 
 class _Listening:

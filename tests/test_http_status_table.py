@@ -162,6 +162,31 @@ def test_the_answers_that_say_more() -> None:
     assert server.ask("GET").headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize(
+    "drops",
+    [
+        [b"POST /acp HTTP/1.1\r\n", *[b"X-Slow: a\r\n"] * 7],
+        [b"POST /acp HTTP/1.1\r\nContent-Length: 100\r\n\r\n", *[b"x"] * 7],
+        [b"POST /acp HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\nx\r\n"] * 7],
+    ],
+)
+def test_a_request_that_comes_in_drops(drops: list[bytes]) -> None:
+    """408 when all of it has not come in time, however steadily it does, and then the connection is ended."""
+    server = Server()
+    wire = server.connect()
+    for drop in drops:
+        assert wire.socket.value() == b""
+        wire.raw(drop)
+        server.clock.advance(15)
+    assert wire.answer().status == 408
+    wire.raw(b"x" * 1000)
+    server.clock.advance(10)
+    assert len(wire.answers()) == 1
+    assert wire.socket.aborted
+    wire.lose()
+    assert server.clock.getDelayedCalls() == []
+
+
 def test_every_answer_has_its_words() -> None:
     """Also those that Twisted knows none for, lest a proxy's log shows an unknown status."""
     request = SimpleNamespace(channel=object(), setHeader=lambda *_: None, write=lambda _: None, finish=lambda: None)

@@ -31,7 +31,7 @@ _TOO_LARGE: Final = (
 )
 _TOO_SLOW: Final = (
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    b"Content-Length: 25\r\n\r\nthe request did not come.\n"
+    b"Content-Length: 26\r\n\r\nthe request did not come.\n"
 )
 IN_MEMORY: Final = 100_000
 """How much of a body of unknown length is kept in memory; the rest goes to disk, as Twisted has it with known ones."""
@@ -94,7 +94,7 @@ class BoundedRequest(Request):
         if isinstance(self.channel, HTTPChannel):
             self._refuse_now(self.channel, _TOO_SLOW)
         else:
-            abort_exchange(self)
+            self._cut_off()
 
     def gotLength(self, length: int | None) -> None:
         """
@@ -133,6 +133,7 @@ class BoundedRequest(Request):
         return clock
 
     def _cut_off(self) -> None:
+        self._stop_waiting()
         abort_exchange(self)
         if self.content is not None:
             self.content.close()
@@ -183,7 +184,10 @@ class AcpSite(Site):
         @raise ValueError: when C{path} is no absolute path.
         """
         Site.__init__(
-            self, place(resource, path), requestFactory=BoundedRequest.limited_to(max_body_bytes, arrival_timeout), reactor=reactor
+            self,
+            place(resource, path),
+            requestFactory=BoundedRequest.limited_to(max_body_bytes, arrival_timeout),
+            reactor=reactor,
         )
         self.clock: IReactorTime = reactor
         self.agent_resource = resource
