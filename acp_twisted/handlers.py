@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from inspect import Parameter, Signature, iscoroutine, signature
-from math import inf
+from sys import float_info
 from typing import Any, TypeAlias, TypeVar, cast
 
 from twisted.internet.defer import Deferred
@@ -161,7 +161,7 @@ def check_seconds(name: str, seconds: float) -> float:
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"{name} is a number of seconds, not {type(seconds).__name__}; 0 is without end")
-    if not 0 <= seconds < inf:
+    if not 0 <= seconds <= float_info.max:
         raise ValueError(f"{name} is a finite number of seconds that is not negative; 0 is without end")
     return float(seconds)
 
