@@ -20,6 +20,7 @@ from twisted.internet.protocol import Protocol
 from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
+from twisted.web.guard import BasicCredentialFactory
 from twisted.web.http_headers import Headers
 
 from acp_twisted.errors import AcpError, MethodNotFound, RequestCancelled
@@ -32,6 +33,7 @@ from acp_twisted.mcp.server import McpRequest
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
+from acp_twisted.transports.http.security import checked_by
 
 META = {
     "io.modelcontextprotocol/protocolVersion": STATELESS,
@@ -359,6 +361,38 @@ async def test_a_session_is_its_makers(served: Served) -> None:
     for name, status in (("bob", 404), ("alice", 204)):
         found, _, _ = await served.post(b"", verb="DELETE", Mcp_Session_Id=session, X_Name=name)
         assert found == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Accept": ["application/json", "text/event-stream"]}, 200),
+        ({"Origin": ["http://evil.example", ""]}, 403),
+        ({"Authorization": []}, 401),
+    ],
+)
+async def test_headers_that_come_twice_or_not_at_all(
+    served: Served, headers: dict[str, list[str]], status: int
+) -> None:
+    """All of C{Accept} counts, one origin of two is not enough, and a scheme of its own challenges in its own words."""
+    from io import BytesIO
+
+    (resource,) = served.bridge._resources.values()
+    if status == 401:
+        resource._authentication = checked_by([], [BasicCredentialFactory(b"tools")])
+    elif "Origin" in headers:
+        headers["Origin"][1] = served.entry.url.rpartition("/")[0]
+    sent = Headers({"Accept": ["application/json, text/event-stream"], "Content-Type": ["application/json"]})
+    sent.setRawHeaders(served.entry.headers[0].name, [served.entry.headers[0].value])
+    for name, values in headers.items():
+        sent.setRawHeaders(name, values)
+    greeting = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}'
+    body = FileBodyProducer(BytesIO(greeting))
+    response: Any = await Agent(served.reactor).request(b"POST", served.entry.url.encode(), sent, body)
+    await read(response)
+    assert response.code == status
+    challenges = response.headers.getRawHeaders("www-authenticate", [])
+    assert challenges == (['basic realm="tools"'] if status == 401 else [])
 
 
 async def test_too_many_requests(served: Served) -> None:
