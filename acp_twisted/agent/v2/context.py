@@ -229,7 +229,7 @@ class PromptContext(SecondCalls, FirstContext):
         """
         Run a command here, show it to the client as a terminal, and wait for its end, which has no timeout.  The client
         may stop it.  When the work is cancelled it is killed, and this fails with
-        L{RequestCancelled<acp_twisted.errors.RequestCancelled>} (V2N2).  When the work ends before it, it is killed too.
+        L{RequestCancelled<acp_twisted.errors.RequestCancelled>} (V2N2).  It is killed as well when the work ends first.
 
         @param env: what is added to this program's own environment.
         @param cwd: absolute; the session's if it is L{None}.
