@@ -5,6 +5,7 @@ The server's event streams over Twisted's HTTP/2: a reader that stops costs noth
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +15,11 @@ from http_server_fakes import EVENTS, INITIALIZE, JSON, Server
 from transport_fakes import RecordingFactory
 
 from acp_twisted.limits import Limits
-from acp_twisted.transports.http.below import Turns
+from acp_twisted.transports.http.below import BACKLOG, Turns
+from acp_twisted.transports.http.sse import SLICE
+
+LARGE = 2**31 - 1
+"""The largest window there is."""
 
 
 class Streams:
@@ -153,3 +158,110 @@ def test_an_answer_that_nobody_takes(path: str) -> None:
     assert wire.ended(stream)
     wire.lose()
     server.over()
+
+
+@pytest.fixture
+def stuck() -> Iterator[Streams]:
+    """A client with the largest windows, whose socket takes nothing more."""
+    streams = Streams(Limits(idle_timeout=100_000), window=LARGE, frame_for_all=LARGE - 65_535)
+    yield streams
+    streams.over()
+
+
+def in_twisted(streams: Streams) -> int:
+    """What Twisted keeps of the answers."""
+    queues = streams.wire.server._outboundStreamQueues.values()
+    return sum(len(piece) for queue in queues for piece in queue if isinstance(piece, bytes))
+
+
+@pytest.mark.parametrize("size", [100, 10_000, 300_000])
+def test_a_full_socket_stops_a_stream(stuck: Streams, size: int) -> None:
+    """Rule 6: Twisted keeps no more than over HTTP/1.1, whatever the window; whoever produces is asked to wait."""
+    stream = stuck.open("s1")
+    stuck.wire.socket.stuck = True
+    count = min(2_000, 1_000_000 // size)
+    for number in range(count):
+        stuck.update("s1", size, chr(97 + number % 26))
+        if number % 50 == 0:
+            stuck.wire.run(2)
+    assert in_twisted(stuck) <= BACKLOG + SLICE
+    assert "writing paused" in stuck.receiver.names
+    stuck.wire.socket.stuck = False
+    stuck.wire.socket.take()
+    stuck.wire.run(400)
+    assert stuck.texts(stream) == [chr(97 + number % 26) * size for number in range(count)]
+    assert stuck.receiver.names[-1] == "writing resumed"
+    assert asleep(stuck)
+
+
+def test_a_loop_that_is_slower_than_its_agent(stuck: Streams) -> None:
+    """Rule 6: what is said within one turn of the reactor waits with us as well."""
+    stream = stuck.open("s1")
+    for number in range(200):
+        stuck.update("s1", 10_000, chr(97 + number % 26))
+    assert in_twisted(stuck) <= BACKLOG + SLICE
+    stuck.wire.run()
+    assert stuck.texts(stream) == [chr(97 + number % 26) * 10_000 for number in range(200)]
+
+
+def test_a_socket_that_stays_full(stuck: Streams) -> None:
+    """Rule 6: after stall_timeout the stream is cut, and the next reader gets what this one has not."""
+    stuck.open("s1")
+    stuck.wire.socket.stuck = True
+    for number in range(20):
+        stuck.update("s1", 50_000, chr(97 + number))
+    stuck.wire.run()
+    assert stuck.wire.server._consumerBlocked is not None
+    assert len(stuck.wire.server.streams) == 1
+    stuck.server.clock.advance(Limits().stall_timeout)
+    assert not stuck.wire.server.streams
+    stuck.wire.socket.stuck = False
+    stuck.wire.socket.take()
+    stuck.wire.run()
+    again = stuck.open("s1")
+    texts = stuck.texts(again)
+    assert texts == [chr(97 + number) * 50_000 for number in range(20)][-len(texts) :]
+    assert len(texts) >= 15
+
+
+def test_a_slow_reader_is_no_dead_one(stuck: Streams) -> None:
+    """B33: as long as it takes some, if it is little, it is not cut."""
+    stream = stuck.open("s1")
+    for number in range(20):
+        stuck.update("s1", 100_000, chr(97 + number))
+    stuck.wire.socket.stuck = True
+    while len(stuck.texts(stream)) < 20:
+        stuck.wire.run(2)
+        stuck.server.clock.advance(Limits().stall_timeout * 0.9)
+        stuck.wire.read()
+        stuck.wire.socket.take()
+        assert list(stuck.wire.server.streams) == [stream]
+    assert stuck.texts(stream) == [chr(97 + number) * 100_000 for number in range(20)]
+
+
+def test_a_reader_that_goes_away_while_it_waits(stuck: Streams) -> None:
+    """Its stream is reset by the client, and others on the connection go on."""
+    stream, other = stuck.open("s1"), stuck.open("s2")
+    stuck.wire.socket.stuck = True
+    for _ in range(20):
+        stuck.update("s1", 50_000)
+    stuck.wire.run()
+    stuck.wire.client.reset_stream(stream)
+    stuck.wire.run()
+    stuck.wire.socket.stuck = False
+    stuck.wire.socket.take()
+    stuck.update("s2", 50)
+    stuck.wire.run()
+    assert stuck.texts(other) == ["x" * 50]
+
+
+def test_the_server_stops_while_a_socket_is_full(stuck: Streams) -> None:
+    """Rule 1: closing does not wait for who does not read."""
+    stuck.open("s1")
+    stuck.wire.socket.stuck = True
+    for _ in range(20):
+        stuck.update("s1", 50_000)
+    stuck.wire.run()
+    closed = stuck.server.resource.close_all()
+    stuck.server.clock.advance(Limits().drain_timeout + 1)
+    assert closed.called

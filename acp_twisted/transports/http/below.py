@@ -13,10 +13,15 @@ from typing import Any, Final
 from priority.priority import DeadlockError, DuplicateStreamError, PriorityTree
 from twisted.logger import Logger
 
+from acp_twisted.limits import KiB
+
 _log = Logger()
 
 MAX_CONCURRENT_STREAMS: Final = 0x3
 """The setting of HTTP/2 (RFC 9113, 6.5.2)."""
+
+BACKLOG: Final = 64 * KiB
+"""How much of one stream of HTTP/2 may wait for the socket: what Twisted keeps for a connection of HTTP/1.1."""
 
 
 def abort_exchange(request: Any) -> None:
@@ -96,6 +101,69 @@ def take_turns(request: Any) -> None:
     connection.dataReceived = received
 
 
+class Backlog:
+    """
+    What a stream of HTTP/2 has written and the socket has not taken.  Twisted asks a stream to wait for its window
+    alone: a client with a large window that stops reading would have everything kept.
+
+    @ivar is_full: whether no more should be written for now.
+    """
+
+    def __init__(self, connection: Any, stream_id: int, emptied: Callable[[], None]) -> None:
+        """
+        @param emptied: called from the reactor, once the socket has taken all of what was too much.
+        """
+        self.is_full = False
+        self._connection = connection
+        self._stream_id = stream_id
+        self._emptied = emptied
+        self._size = 0
+
+    def wrote(self, size: int) -> None:
+        """
+        So many bytes were written.
+        """
+        if not self._connection._outboundStreamQueues.get(self._stream_id):
+            self._size = 0
+            return
+        # Some of it may be out already; then it is looked at again a little sooner than it had to be.
+        self._size += size
+        if self._size > BACKLOG or self._connection._consumerBlocked is not None:
+            self.is_full = True
+
+    def left(self) -> int:
+        """
+        How many bytes wait.
+        """
+        queue = self._connection._outboundStreamQueues.get(self._stream_id, ())
+        return sum(len(piece) for piece in queue if isinstance(piece, bytes))
+
+    def taken(self) -> None:
+        """
+        Nothing waits any more.
+        """
+        self._size = 0
+        if self.is_full:
+            self.is_full = False
+            # Not from inside of Twisted's loop, which goes on with a stream that must be there still.
+            self._connection._reactor.callLater(0, self._emptied)
+
+
+def watch_backlog(request: Any, emptied: Callable[[], None]) -> Backlog | None:
+    """
+    The backlog of the response to C{request}, whose connection takes L{Turns}.  Over HTTP/1.1: nothing, for Twisted
+    tells the producer of a response there.
+    """
+    channel = request.channel
+    connection = getattr(channel, "_conn", None)
+    turns = getattr(connection, "priority", None)
+    if not isinstance(turns, Turns):
+        return None
+    backlog = Backlog(connection, channel.streamID, emptied)
+    turns.backlogs[channel.streamID] = backlog
+    return backlog
+
+
 def _is_stuck(connection: Any, stream_id: int) -> bool:
     """
     Whether what a stream has to write next needs a window, and there is none.  Its end needs none.
@@ -114,12 +182,15 @@ class Turns:
 
     A stream without a window is passed over until it is unblocked: with the tree, Twisted asks for it again on every
     turn of the reactor, as long as its reader takes nothing.
+
+    @ivar backlogs: who wants to know when a stream has nothing any more.
     """
 
     def __init__(self, is_stuck: Callable[[int], bool] = lambda stream_id: False) -> None:
         """
         @param is_stuck: whether a stream that has something may not write.
         """
+        self.backlogs: dict[int, Backlog] = {}
         self._is_stuck = is_stuck
         self._blocked: set[int] = set()
         self._ready: dict[int, None] = {}
@@ -143,13 +214,16 @@ class Turns:
         """
         self._ready.pop(stream_id, None)
         self._blocked.discard(stream_id)
+        self.backlogs.pop(stream_id, None)
 
     def block(self, stream_id: int) -> None:
         """
-        It has nothing, or may not write.
+        It has nothing.
         """
         if self._ready.pop(stream_id, self) is None:
             self._blocked.add(stream_id)
+            if stream_id in self.backlogs:
+                self.backlogs[stream_id].taken()
 
     def unblock(self, stream_id: int) -> None:
         """

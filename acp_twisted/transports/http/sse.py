@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.limits import KiB, Limits
-from acp_twisted.transports.http.below import abort_exchange
+from acp_twisted.transports.http.below import Backlog, abort_exchange, watch_backlog
 
 SLICE: Final = 128 * KiB
 """How much of a large event is written at a time: each slice that is taken is a sign of life of a slow reader."""
@@ -273,6 +273,8 @@ class EventStream:
         reader = self._reader
         if reader is None:
             self._owner.stream_overdue(self)
+        elif reader.has_taken_some():
+            self._deadline = self._clock.callLater(self._limits.stall_timeout, self._stalled)
         else:
             reader.abort()
             self.reader_gone(reader)
@@ -296,6 +298,9 @@ class Reader:
         self._request = request
         self._stream = stream
         self._over = False
+        self._asked_to_wait = False
+        self._backlog: Backlog | None = None
+        self._left = 0
         request.notifyFinish().addBoth(self._gone)
 
     def begin(self) -> None:
@@ -308,14 +313,19 @@ class Reader:
         request.setHeader(b"cache-control", b"no-cache")
         request.setHeader(b"x-accel-buffering", b"no")
         request.registerProducer(self, True)
-        request.write(COMMENT)
+        self._backlog = watch_backlog(request, self._see)
+        self.write(COMMENT)
 
     def write(self, data: bytes) -> None:
         """
         Write a part of the stream.
         """
-        if not self._over:
-            self._request.write(data)
+        if self._over:
+            return
+        self._request.write(data)
+        if self._backlog is not None:
+            self._backlog.wrote(len(data))
+            self._see()
 
     def finish(self) -> None:
         """
@@ -335,12 +345,35 @@ class Reader:
             abort_exchange(self._request)
 
     def pauseProducing(self) -> None:
-        self.paused = True
-        self._stream.reader_stuck(self)
+        self._asked_to_wait = True
+        self._see()
 
     def resumeProducing(self) -> None:
-        self.paused = False
-        self._stream.reader_ready(self)
+        self._asked_to_wait = False
+        self._see()
+
+    def _see(self) -> None:
+        """
+        Find out whether the reader takes more: over HTTP/2 both its window and the socket count.
+        """
+        paused = self._asked_to_wait or (self._backlog is not None and self._backlog.is_full)
+        if self._over or paused == self.paused:
+            return
+        self.paused = paused
+        if paused:
+            self._left = 0 if self._backlog is None else self._backlog.left()
+            self._stream.reader_stuck(self)
+        else:
+            self._stream.reader_ready(self)
+
+    def has_taken_some(self) -> bool:
+        """
+        Whether a reader that is paused has taken some of what was written, since then or since this was asked.  Over
+        HTTP/2 it shares its socket: others may have had their turns meanwhile.
+        """
+        before = self._left
+        self._left = 0 if self._backlog is None else self._backlog.left()
+        return self._left < before
 
     def stopProducing(self) -> None:
         """
