@@ -163,9 +163,7 @@ def test_it_wants_to_be_asked_for() -> None:
         serve_nes(AcpAgent.builder(), start=print, suggest=print, close=print)
     with pytest.raises(ValueError, match="unstable=True"):
         offer_nes(AcpClient.builder())
-    loaded = (
-        "import acp_twisted, sys; print([m for m in sys.modules if m.endswith('.nes')])"
-    )
+    loaded = "import acp_twisted, sys; print([m for m in sys.modules if m.endswith('.nes')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
