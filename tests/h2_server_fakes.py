@@ -48,7 +48,14 @@ class Wire:
     @ivar client: its h2.
     """
 
-    def __init__(self, site: AcpSite, clock: Clock, window: int = 65535, frame_for_all: int = 0) -> None:
+    def __init__(
+        self, site: AcpSite, clock: Clock, window: int = 65535, more: int = 0, timeout: float | None = None
+    ) -> None:
+        """
+        @param window: of each stream of the client's.
+        @param more: how much larger than by default the window of the connection is.
+        @param timeout: after how many quiet seconds Twisted closes the connection.
+        """
         self.clock = clock
         self.reading = True
         self.events: list[Any] = []
@@ -59,13 +66,13 @@ class Wire:
         self.server = _server(clock)
         self.server.site = self.server.factory = site
         self.server.requestFactory = site.requestFactory
-        self.server.timeOut = None
+        self.server.timeOut = timeout
         self.server.callLater = clock.callLater
         self.client = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self.client.initiate_connection()
         self.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: window})
-        if frame_for_all:
-            self.client.increment_flow_control_window(frame_for_all)
+        if more:
+            self.client.increment_flow_control_window(more)
         self.server.makeConnection(self.socket)
         self.socket.registerProducer(self.server, True)
         self.run()

@@ -90,7 +90,7 @@ def test_a_stopped_reader_costs_no_turns() -> None:
 
 def test_others_go_on_beside_a_stopped_one() -> None:
     """A stream without a window is passed over, and is in turn again afterwards."""
-    streams = Streams(frame_for_all=1_000_000)
+    streams = Streams(more=1_000_000)
     slow, other = streams.open("s1"), streams.open("s2")
     streams.wire.reading = False
     streams.update("s1", 100_000)
@@ -163,7 +163,7 @@ def test_an_answer_that_nobody_takes(path: str) -> None:
 @pytest.fixture
 def stuck() -> Iterator[Streams]:
     """A client with the largest windows, whose socket takes nothing more."""
-    streams = Streams(Limits(idle_timeout=100_000), window=LARGE, frame_for_all=LARGE - 65_535)
+    streams = Streams(Limits(idle_timeout=100_000), window=LARGE, more=LARGE - 65_535)
     yield streams
     streams.over()
 
@@ -265,3 +265,21 @@ def test_the_server_stops_while_a_socket_is_full(stuck: Streams) -> None:
     closed = stuck.server.resource.close_all()
     stuck.server.clock.advance(Limits().drain_timeout + 1)
     assert closed.called
+
+
+def test_a_quiet_stream_is_no_idle_connection() -> None:
+    """B83: as over HTTP/1.1, Twisted closes no connection that has an event stream, and closes it afterwards."""
+    streams = Streams(Limits(ping_interval=0), timeout=60)
+    stream = streams.open("s1")
+    for _ in range(5):
+        streams.server.clock.advance(50)
+    streams.update("s1", 10)
+    streams.wire.run()
+    assert streams.texts(stream) == ["x" * 10]
+    streams.wire.request("DELETE", streams.ids)
+    assert streams.wire.ended(stream)
+    assert not streams.wire.socket.disconnecting
+    streams.server.clock.advance(50)
+    streams.server.clock.advance(50)
+    assert streams.wire.socket.disconnecting
+    streams.over()

@@ -98,7 +98,16 @@ def take_turns(request: Any) -> None:
             connection._sendingDeferred = None
             sending.callback(None)
 
+    time_out = connection.timeoutConnection
+
+    def timed_out() -> None:
+        if turns.backlogs and connection._stillProducing:
+            connection.setTimeout(connection.timeOut)  # as over HTTP/1.1, a response that goes on may be quiet
+        else:
+            time_out()
+
     connection.dataReceived = received
+    connection.timeoutConnection = timed_out
 
 
 class Backlog:
