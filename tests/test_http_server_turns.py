@@ -46,6 +46,31 @@ def test_nothing_to_write() -> None:
     assert next(iter(turns)) == 1
 
 
+def test_who_may_not_write_is_passed_over() -> None:
+    """A stream without a window gets no turn until it is unblocked; nobody is asked again meanwhile."""
+    asked: list[int] = []
+    stuck = {1, 3}
+
+    def is_stuck(stream: int) -> bool:
+        asked.append(stream)
+        return stream in stuck
+
+    turns = Turns(is_stuck)
+    for stream in (1, 3, 5):
+        turns.insert_stream(stream)
+    assert [next(turns) for _ in range(3)] == [5, 5, 5]
+    assert asked == [1, 3, 5, 5, 5]
+    assert len(turns) == 1
+    turns.block(5)
+    stuck.remove(3)
+    turns.unblock(1)
+    turns.unblock(3)
+    assert next(turns) == 3
+    turns.remove_stream(3)
+    with pytest.raises(DeadlockError):
+        next(turns)
+
+
 _STEP = st.tuples(st.sampled_from(["insert", "block", "unblock", "remove", "next"]), st.integers(1, 4))
 
 
