@@ -105,6 +105,12 @@ def test_an_agent_of_both_versions() -> None:
         assert run(client, "prompt", "SHOUT hello", *options, "--", *agent) == "HELLO \n"
 
 
+def test_a_decorated_agent_of_version_2() -> None:
+    """A class with decorators and a blocking handler, in version 2 alone."""
+    client, agent = Path(sys.executable).with_name("acp-twisted"), (sys.executable, "decorated_agent_v2.py")
+    assert run(client, "prompt", "hello", "--protocol", "2", "--", *agent) == "HELLO\n"
+
+
 def test_the_client_of_version_2() -> None:
     """The first client, in version 2; it is no longer than the first."""
     printed = run(sys.executable, "echo_client_v2.py", sys.executable, "both_versions_agent.py")
