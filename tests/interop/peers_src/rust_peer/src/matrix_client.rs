@@ -36,7 +36,7 @@ struct Suite {
     cwd: String,
     names: Mutex<HashMap<String, Value>>,
     terminals: Mutex<HashMap<String, Arc<Terminal>>>,
-    cancel: Notify,
+    cancel: Arc<Notify>,
     cancelled: Mutex<CancellationToken>,
 }
 
@@ -140,12 +140,15 @@ async fn prompt(cx: ConnectionTo<Agent>, suite: Arc<Suite>, name: String, text: 
     }
     let cancel = options["cancel"].as_str().map(str::to_owned);
     *suite.cancelled.lock().unwrap() = CancellationToken::new();
+    // It listens before anything is sent: what it waits for may come only once, and before its task has run.
+    let mut noticed = Box::pin(suite.cancel.clone().notified_owned());
+    noticed.as_mut().enable();
     let sent = cx.send_request(made::<PromptRequest>(params).unwrap());
     let handle = sent.cancellation_handle();
     let waiting = suite.clone();
     let canceller = tokio::spawn(async move {
         if let Some(how) = cancel {
-            waiting.cancel.notified().await;
+            noticed.await;
             if how == "request" {
                 handle.cancel().unwrap();
             } else {
