@@ -185,6 +185,15 @@ class LeftOut:
     kind: str
     capability: str
 
+    def concerns(self, message: object) -> bool:
+        """
+        Whether there is such an item in a message.
+        """
+        for each in getattr(message, self.member) or ():  # noqa: SIM110 - a generator takes as long as all the rest
+            if type(each).__name__ == self.kind:
+                return True
+        return False
+
 
 @frozen(kw_only=True)
 class Rules:
@@ -270,7 +279,7 @@ class Gates:
             if not advertises(advertised, need.capability) and need.concerns(message):
                 raise AcpCapabilityError(need.capability)
         for each in plan.left_out:
-            if not advertises(advertised, each.capability):
+            if each.concerns(message) and not advertises(advertised, each.capability):
                 message = _without(message, each)
         return message
 
@@ -331,11 +340,7 @@ _NOTHING: Final = _Plan((), (), (), (), (), None)
 
 def _without(message: Any, rule: LeftOut) -> Any:
     items = getattr(message, rule.member)
-    if not items:
-        return message
     kept = [each for each in items if type(each).__name__ != rule.kind]
-    if len(kept) == len(items):
-        return message
     _log.warn(
         "{count} {kind} are left out of a {message}, for the peer does not advertise {capability}",
         count=len(items) - len(kept),
