@@ -26,7 +26,7 @@ from acp_twisted.errors import (
     MethodNotFound,
 )
 from acp_twisted.gates import Gates, advertises, advertises_beside
-from acp_twisted.handlers import Bound, Handlers, outcome
+from acp_twisted.handlers import Bound, Handlers, after, outcome
 from acp_twisted.interfaces import IInstrument
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
@@ -332,14 +332,10 @@ class Connection:
         if handler is None:
             raise MethodNotFound(data={"method": request.method})
         if self._handlers.is_raw(request.method):
-            if gate is None:
-                return self._answer(handler, request, None)
-            return gate.addCallback(lambda _: self._answer(handler, request, None))
+            return after(gate, lambda: self._answer(handler, request, None))
         method = self.vocabulary.get(request.method, "request")
         params = request.params if method is None else self._read(request.params, method)
-        if gate is None:
-            return self._answer(handler, params, method)
-        return gate.addCallback(lambda _: self._answer(handler, params, method))
+        return after(gate, lambda: self._answer(handler, params, method))
 
     def handle_notification(self, notification: Notification) -> Deferred[object] | None:
         """

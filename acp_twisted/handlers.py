@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 
+from acp_twisted.jsonrpc.cancellation import CancellationToken
+
 _T = TypeVar("_T")
 
 Handler: TypeAlias = "Callable[..., Any]"
@@ -67,6 +69,35 @@ def outcome(result: Any) -> Any:
     if iscoroutine(result):
         return Deferred.fromCoroutine(cast("Coroutine[Deferred[Any], Any, Any]", result))
     return result
+
+
+def after(gate: Deferred[None] | None, go: Callable[[], object]) -> object:
+    """
+    Call C{go} when its lane lets it: now, unless there is a gate.
+    """
+    return go() if gate is None else gate.addCallback(lambda _: go())
+
+
+def after_unless_cancelled(gate: Deferred[None] | None, token: CancellationToken, go: Callable[[], object]) -> object:
+    """
+    The same, but for work that never begins when its token is set before that.
+    """
+    if gate is not None:
+
+        def never() -> None:
+            # Once it has fired, the gate is the handler's Deferred, which a session/cancel leaves alone.
+            if not gate.called:
+                gate.cancel()
+
+        token.on_cancel(never)
+    return after(gate, go)
+
+
+def then(result: object, go: Callable[[Any], object]) -> object:
+    """
+    Go on with an outcome: now, unless it is a Deferred.
+    """
+    return result.addCallback(go) if isinstance(result, Deferred) else go(result)
 
 
 class Handlers:

@@ -30,7 +30,7 @@ from acp_twisted.errors import (
     NotInitialized,
     ResourceNotFound,
 )
-from acp_twisted.handlers import outcome
+from acp_twisted.handlers import after, after_unless_cancelled, outcome, then
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
@@ -281,7 +281,7 @@ class AgentConnection(Connection):
         self._peer_json = request.params.get("clientCapabilities") if isinstance(request.params, dict) else None
         self.client_info = params.client_info
         handler = self._handlers.get("initialize") or self._describe
-        return _then(outcome(handler(params, self)), self._initialize_answered)
+        return then(outcome(handler(params, self)), self._initialize_answered)
 
     def _initialize_answered(self, response: Any) -> object:
         encoded: Any = self._encode(response, V1.require("initialize"))
@@ -326,7 +326,7 @@ class AgentConnection(Connection):
                 self._add_session(response.session_id)
             return encoded
 
-        return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+        return after(gate, lambda: then(outcome(handler(params, self)), answer))
 
     def _open_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
@@ -346,7 +346,7 @@ class AgentConnection(Connection):
                 self._add_session(params.session_id)
             return encoded
 
-        return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+        return after(gate, lambda: then(outcome(handler(params, self)), answer))
 
     def _close_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
@@ -370,9 +370,9 @@ class AgentConnection(Connection):
         def close() -> object:
             # A session/load that came before this may have opened it again.
             again = self._sessions.get(params.session_id)
-            return _then(self._end_session(again), lambda _: _then(own.run(call), answer))
+            return then(self._end_session(again), lambda _: then(own.run(call), answer))
 
-        return self._end_session(session).addCallback(lambda _: _after(gate, close))
+        return self._end_session(session).addCallback(lambda _: after(gate, close))
 
     def _end_session(self, session: PromptSession | None) -> Deferred[None]:
         """
@@ -453,16 +453,7 @@ class AgentConnection(Connection):
         """
         Call the handler, when its lane lets it.  A turn that is cancelled before that never gets that far.
         """
-        if gate is None:
-            return self._call_prompt(prompt, turn)
-
-        def never() -> None:
-            # Once it has fired, the gate is the handler's Deferred, which a session/cancel leaves alone.
-            if not gate.called:
-                gate.cancel()
-
-        turn.token.on_cancel(never)
-        return gate.addCallback(lambda _: self._call_prompt(prompt, turn))
+        return after_unless_cancelled(gate, turn.token, lambda: self._call_prompt(prompt, turn))
 
     def _call_prompt(self, prompt: v1.PromptRequest, turn: Turn) -> Any:
         context = PromptContext(self, prompt, turn)
@@ -503,11 +494,3 @@ def _cancelled(result: object) -> v1.PromptResponse:
 
 def _random_session(_: object, __: object) -> v1.NewSessionResponse:
     return v1.NewSessionResponse(session_id=str(uuid4()))
-
-
-def _after(gate: Deferred[None] | None, go: Callable[[], object]) -> object:
-    return go() if gate is None else gate.addCallback(lambda _: go())
-
-
-def _then(result: object, go: Callable[[object], object]) -> object:
-    return result.addCallback(go) if isinstance(result, Deferred) else go(result)

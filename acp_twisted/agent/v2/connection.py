@@ -31,7 +31,7 @@ from acp_twisted.errors import (
     ResourceNotFound,
 )
 from acp_twisted.gates import advertises
-from acp_twisted.handlers import Bound, outcome
+from acp_twisted.handlers import Bound, after, outcome, then
 from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
@@ -315,7 +315,7 @@ class AgentConnection(AskingConnection):
                 self._sessions.setdefault(response.session_id, session).opened = True
             return encoded
 
-        return _after(gate, lambda: _then(outcome(handler(params, self)), answer))
+        return after(gate, lambda: then(outcome(handler(params, self)), answer))
 
     def _resume_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
@@ -363,7 +363,7 @@ class AgentConnection(AskingConnection):
                 raise
             return result.addCallbacks(answer, forget) if isinstance(result, Deferred) else answer(result)
 
-        return _after(gate, resume)
+        return after(gate, resume)
 
     def _resuming(self, params: v2.ResumeSessionRequest) -> Bound | None:
         """
@@ -391,7 +391,7 @@ class AgentConnection(AskingConnection):
             for each in self._sessions.values()
             if each.cwd is not None and params.cwd in (None, each.cwd)
         ]
-        return _after(gate, lambda: self._encode(v2.ListSessionsResponse(sessions=found), method))
+        return after(gate, lambda: self._encode(v2.ListSessionsResponse(sessions=found), method))
 
     def _close_session(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """
@@ -418,7 +418,7 @@ class AgentConnection(AskingConnection):
             return self._encode(result, method)
 
         def close(_: object) -> object:
-            return _after(gate, lambda: _then(own.run(call), answer))
+            return after(gate, lambda: then(own.run(call), answer))
 
         return self._end_session(session).addCallback(close)
 
@@ -457,9 +457,9 @@ class AgentConnection(AskingConnection):
             if not session.may_stop(kind, name) or (stopper is None and handler is None):
                 raise InvalidParams(f"This {kind.replace('_', ' ')} can't be cancelled", {f"{kind}Id": name})
             result = stopper() if stopper is not None else outcome(handler(params, self))  # type: ignore[misc]
-            return _then(result, lambda _: self._encode(None, method))
+            return then(result, lambda _: self._encode(None, method))
 
-        return _after(gate, stop)
+        return after(gate, stop)
 
     # ---- work
 
@@ -545,11 +545,3 @@ def _nothing_to_do(_: object, __: object) -> None:
 
 def _nothing(_: object) -> None:
     return None
-
-
-def _after(gate: Deferred[None] | None, go: Callable[[], object]) -> object:
-    return go() if gate is None else gate.addCallback(lambda _: go())
-
-
-def _then(result: object, go: Callable[[Any], object]) -> object:
-    return result.addCallback(go) if isinstance(result, Deferred) else go(result)

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from acp_twisted.agent.blocking import run_blocking
 from acp_twisted.errors import AcpError
-from acp_twisted.handlers import outcome
+from acp_twisted.handlers import after_unless_cancelled, outcome
 from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.schema import v2
@@ -75,17 +75,7 @@ class Prompt:
         """
         Call the handler, when its lane lets it.  Work that is cancelled before that never gets that far.
         """
-        gate = self._gate
-        if gate is None:
-            return self._run(work)
-
-        def never() -> None:
-            # Once it has fired, the gate is the handler's Deferred, which a session/cancel leaves alone.
-            if not gate.called:
-                gate.cancel()
-
-        work.token.on_cancel(never)
-        return gate.addCallback(lambda _: self._run(work))
+        return after_unless_cancelled(self._gate, work.token, lambda: self._run(work))
 
     def _run(self, work: Work) -> Any:
         context = self._connection.context(self._session, self._prompt, work, self._message_id)
