@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from test_conversation_machine import Summary
+from conversation_running import Summary
 from turn_model import ROWS, TRIGGERS, Model
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock

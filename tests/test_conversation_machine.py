@@ -7,25 +7,19 @@ C{tools/soak.py} runs the same machine for as many steps as one likes.
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from conversation_model import Talk
 from conversation_parts import DURATION, GRACE, PROMPT_TIMEOUT, SESSIONS, WAIT_TIMEOUT, Asked, Boom, Turn, Who
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import seed as hypothesis_seed
+from conversation_running import Errors, play, run_machine
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
-from zope.interface import implementer
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from twisted.logger import ILogObserver, globalLogPublisher
 from zope.interface.verify import verifyObject
 
 CI_STEPS = 100_000
 CI_SEED = 20261130
-SOAK = Path(__file__).resolve().parent.parent / "tools" / "soak.py"
 STEPS_PER_CONVERSATION = 80
 CONVERSATIONS_A_RUN = 500
 COLLECT_EVERY = 200
@@ -61,21 +55,6 @@ MALFORMED: list[Any] = [
 ]
 
 
-@implementer(ILogObserver)
-class Errors:
-    """Keeps what is logged as a failure, but for what a handler of these tests raises on purpose."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    def __call__(self, event: LogEvent) -> None:
-        failure = event.get("log_failure")
-        if failure is not None and failure.check(Boom):
-            return
-        if event["log_level"] >= LogLevel.error or failure is not None:
-            self.seen.append(f"{event.get('log_format')} {failure.getTraceback() if failure else ''}")
-
-
 class Conversation(RuleBasedStateMachine):
     """
     One answer to each request, at most one cancellation, the turn's table, and nothing left behind.
@@ -88,7 +67,7 @@ class Conversation(RuleBasedStateMachine):
         super().__init__()
         # Only what this conversation makes is searched for unhandled failures at its end.
         gc.freeze()
-        self.errors = Errors()
+        self.errors = Errors(Boom)
         globalLogPublisher.addObserver(self.errors)
         self.talk: Talk
         self.eager = False
@@ -393,35 +372,7 @@ def run(conversations: int, steps: int = STEPS_PER_CONVERSATION, *, seed: int | 
 
     With a seed the conversations are always the same; without they are new ones each time.
     """
-    before = Conversation.steps
-    machine = Conversation if seed is None else hypothesis_seed(seed)(Conversation)
-    try:
-        run_state_machine_as_test(
-            machine,
-            settings=settings(
-                max_examples=conversations,
-                stateful_step_count=steps,
-                deadline=None,
-                database=None,
-                report_multiple_bugs=False,
-                phases=[Phase.generate, Phase.shrink],
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    finally:
-        gc.unfreeze()
-    return Conversation.steps - before
-
-
-class Summary:
-    """Says at the end of the test run how much was run."""
-
-    def __init__(self, line: str) -> None:
-        self.line = line
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """See pytest."""
-        terminalreporter.write_line(self.line)
+    return run_machine(Conversation, conversations, steps, seed)
 
 
 def test_conversations(request: pytest.FixtureRequest) -> None:
@@ -431,10 +382,5 @@ def test_conversations(request: pytest.FixtureRequest) -> None:
     In a process of its own, and always the same ones: whatever fails here can be had again by the same command.
     C{tools/soak.py} without a seed plays new ones.
     """
-    verifyObject(ILogObserver, Errors())
-    command = [sys.executable, str(SOAK), "--steps", str(CI_STEPS), "--seed", str(CI_SEED)]
-    played = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    assert played.returncode == 0, played.stdout
-    last = played.stdout.splitlines()[-1]
-    assert last.startswith("ran ")
-    request.config.pluginmanager.register(Summary(f"conversation machine: {last}"))
+    verifyObject(ILogObserver, Errors(Boom))
+    play(request, "conversation machine", "--steps", str(CI_STEPS), "--seed", str(CI_SEED))
