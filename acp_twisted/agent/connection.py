@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from acp_twisted.agent.blocking import run_blocking
 from acp_twisted.agent.client_calls import SessionClient
 from acp_twisted.agent.context import PromptContext
-from acp_twisted.agent.unstable import UnstableCalls
+from acp_twisted.agent.unstable import Subagents, UnstableCalls
 from acp_twisted.connection import Connection, decode
 from acp_twisted.elicitations import Elicitations, filled_in
 from acp_twisted.errors import (
@@ -56,6 +56,7 @@ class AgentConnection(Connection):
     @ivar agent: the agent that serves it.
     @ivar client_capabilities: what the client can do; nothing before C{initialize}.
     @ivar client_info: what the client says of itself, if it did.
+    @ivar subagents: unstable; the sessions of subagents that the client was told of.
     """
 
     def __init__(self, agent: AcpAgent, clock: IReactorTime) -> None:
@@ -74,7 +75,7 @@ class AgentConnection(Connection):
         self._initialized = False
         self._sessions: dict[str, PromptSession] = {}
         self._advertised: v1.AgentCapabilities | None = None
-        self._subagents: dict[str, None] = {}
+        self.subagents = Subagents(self.limits.max_sessions)
         self._elicitations = Elicitations(self.limits.max_elicitations, self.limits.max_id_length)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
@@ -112,26 +113,7 @@ class AgentConnection(Connection):
 
         @raise ValueError: when the agent was not built with C{unstable=True}.
         """
-        self.require_unstable()
         return UnstableCalls(self)
-
-    def require_unstable(self) -> None:
-        """
-        Go no further unless the agent was built with C{unstable=True}.
-
-        @raise ValueError: when it was not.
-        """
-        if not self.agent.unstable:
-            raise ValueError("build the agent with unstable=True to call what is not settled yet")
-
-    def keep_subagent(self, session_id: str) -> None:
-        """
-        A session is known to the client as that of a subagent, and may be cancelled by itself.  The last
-        C{Limits.max_sessions} are remembered.
-        """
-        self._subagents[session_id] = None
-        if len(self._subagents) > self.limits.max_sessions:
-            del self._subagents[next(iter(self._subagents))]
 
     def client(self, session_id: str) -> SessionClient:
         """
@@ -400,7 +382,7 @@ class AgentConnection(Connection):
         session = self._sessions.get(notice.session_id)
         if session is not None:
             session.cancel("session/cancel", notice)
-        elif notice.session_id in self._subagents:
+        elif notice.session_id in self.subagents:
             self._tell_cancelled("session/cancel", notice)
 
     def _cancel_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:

@@ -85,7 +85,6 @@ class PromptContext(ClientCalls):
 
         @raise ValueError: when the agent was not built with C{unstable=True}.
         """
-        self.connection.require_unstable()
         return UnstableUpdates(self.connection, self.send_update)
 
     def supports(self, capability: str) -> bool:

@@ -1,11 +1,12 @@
 """
-What agents can do that protocol version 1 has not settled yet.  All of it may change, or go.
+What agents can do that the protocol has not settled yet, and the calls of version 1 for it; those of version 2 are in
+L{acp_twisted.agent.v2.unstable}.  All of it may change, or go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from twisted.internet.defer import Deferred
@@ -15,12 +16,15 @@ from acp_twisted.errors import AcpCapabilityError
 from acp_twisted.gates import advertises
 from acp_twisted.handlers import Handler
 from acp_twisted.jsonrpc.calls import Call
-from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from acp_twisted.agent.connection import AgentConnection
+    from acp_twisted.agent.v2.connection import AgentConnection as SecondConnection
+    from acp_twisted.schema import v1
+
+    AnyConnection: TypeAlias = AgentConnection | SecondConnection
 
 UNSTABLE_SETTERS = {
     "auth/status": "auth_status_handler",
@@ -105,21 +109,47 @@ class UnstableAgentBuilder(Builder):
         return self._on_unstable("mcp/message", handler, "mcp_message_handler")
 
 
-class UnstableUpdates:
+class Subagents:
     """
-    Updates of one session that the protocol has not settled yet; see
-    L{PromptContext.unstable<acp_twisted.agent.context.PromptContext.unstable>}.
+    The sessions that the client knows as those of subagents, and may cancel by themselves; the last of them.
+
+    @param limit: how many are remembered.
     """
 
-    def __init__(self, connection: AgentConnection, send: Callable[[v1.SessionUpdate], Deferred[None]]) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: dict[str, None] = {}
+
+    def keep(self, session_id: str) -> None:
+        """
+        The client is told of one.
+        """
+        self._known[session_id] = None
+        if len(self._known) > self._limit:
+            del self._known[next(iter(self._known))]
+
+    def __contains__(self, session_id: object) -> bool:
+        return session_id in self._known
+
+
+class AnyUnstableUpdates:
+    """
+    What the updates of both versions have alike, in the words of the connection's version.
+
+    @raise ValueError: when the agent was not built with C{unstable=True}.
+    """
+
+    def __init__(self, connection: AnyConnection, send: Callable[[Any], Deferred[None]]) -> None:
+        _check_unstable(connection)
         self._connection = connection
+        self._types = connection.schema
         self._send = send
 
     def update_plan(
         self,
         plan_id: str,
         *,
-        entries: Sequence[v1.PlanEntry] | None = None,
+        entries: Sequence[Any] | None = None,
         markdown: str | None = None,
         uri: str | None = None,
     ) -> Deferred[None]:
@@ -131,22 +161,22 @@ class UnstableUpdates:
         @param uri: the file that it stands in.
         @raise ValueError: when it is not exactly one of the three.
         """
-        plan: v1.PlanItems | v1.PlanMarkdown | v1.PlanFile
+        types = self._types
         if entries is not None and markdown is None and uri is None:
-            plan = v1.PlanItems(plan_id=plan_id, entries=list(entries))
+            plan = types.PlanItems(plan_id=plan_id, entries=list(entries))
         elif markdown is not None and entries is None and uri is None:
-            plan = v1.PlanMarkdown(plan_id=plan_id, content=markdown)
+            plan = types.PlanMarkdown(plan_id=plan_id, content=markdown)
         elif uri is not None and entries is None and markdown is None:
-            plan = v1.PlanFile(plan_id=plan_id, uri=uri)
+            plan = types.PlanFile(plan_id=plan_id, uri=uri)
         else:
             raise ValueError("a plan has entries, or markdown, or a uri")
-        return self._send(v1.PlanUpdate(plan=plan))
+        return self._send(types.PlanUpdate(plan=plan))
 
     def remove_plan(self, plan_id: str) -> Deferred[None]:
         """
         Unstable.  Drop a plan.
         """
-        return self._send(v1.PlanRemoved(plan_id=plan_id))
+        return self._send(self._types.PlanRemoved(plan_id=plan_id))
 
     def update_subagent(self, session_id: str, **changes: Any) -> Deferred[None]:
         """
@@ -154,40 +184,64 @@ class UnstableUpdates:
         C{cancel_handler} is told of the C{session/cancel} of that session.
 
         @param session_id: the subagent's session.
-        @param changes: members of L{v1.SubagentUpdate}; L{None} clears one, and those that are left out stay.
+        @param changes: members of the version's C{SubagentUpdate}; L{None} clears one, and those that are left out
+            stay.
         """
-        sent = self._send(v1.SubagentUpdate(session_id=session_id, **changes))
-        self._connection.keep_subagent(session_id)
+        sent = self._send(self._types.SubagentUpdate(session_id=session_id, **changes))
+        self._connection.subagents.keep(session_id)
         return sent
 
     def send_session_message(self, message_id: str, **members: Any) -> Deferred[None]:
         """
         Unstable.  Tell a message from one session to another, whole.
 
-        @param members: members of L{v1.SessionMessage}.
+        @param members: members of the version's C{SessionMessage}.
         """
-        return self._send(v1.SessionMessage(message_id=message_id, **members))
+        return self._send(self._types.SessionMessage(message_id=message_id, **members))
 
-    def send_session_message_chunk(self, message_id: str, content: str | v1.ContentBlock) -> Deferred[None]:
+    def send_session_message_chunk(self, message_id: str, content: Any) -> Deferred[None]:
         """
         Unstable.  Tell a piece of a message from one session to another.
 
         @param content: text, or a content block.
         """
-        block = v1.TextContent(text=content) if isinstance(content, str) else content
-        return self._send(v1.SessionMessageChunk(message_id=message_id, content=block))
+        block = self._types.TextContent(text=content) if isinstance(content, str) else content
+        return self._send(self._types.SessionMessageChunk(message_id=message_id, content=block))
 
 
-class UnstableCalls:
+class UnstableUpdates(AnyUnstableUpdates):
     """
-    What an agent may tell or ask that the protocol has not settled yet; see
-    L{AgentConnection.unstable<acp_twisted.agent.connection.AgentConnection.unstable>}.
+    Updates of one session that the protocol has not settled yet; see
+    L{PromptContext.unstable<acp_twisted.agent.context.PromptContext.unstable>}.
     """
 
-    def __init__(self, connection: AgentConnection) -> None:
+    if TYPE_CHECKING:
+
+        def update_plan(
+            self,
+            plan_id: str,
+            *,
+            entries: Sequence[v1.PlanEntry] | None = None,
+            markdown: str | None = None,
+            uri: str | None = None,
+        ) -> Deferred[None]: ...
+
+        def send_session_message_chunk(self, message_id: str, content: str | v1.ContentBlock) -> Deferred[None]: ...
+
+
+class AnyUnstableCalls:
+    """
+    What the calls of both versions have alike, in the words of the connection's version.
+
+    @raise ValueError: when the agent was not built with C{unstable=True}.
+    """
+
+    def __init__(self, connection: AnyConnection) -> None:
+        _check_unstable(connection)
         self._connection = connection
+        self._types = connection.schema
 
-    def send_auth_status(self, state: v1.AuthState, accounts: Sequence[v1.AuthAccount] = ()) -> Deferred[None]:
+    def send_auth_status(self, state: str, accounts: Sequence[Any] = ()) -> Deferred[None]:
         """
         Unstable.  Send C{auth/status_update}: the whole new state of the agent's authentication.
 
@@ -195,17 +249,17 @@ class UnstableCalls:
         """
         if not advertises(self._connection.own_capabilities, "auth.status"):
             raise AcpCapabilityError("auth.status")
-        return self._connection.notify(v1.AuthStatusUpdateNotification(state=state, accounts=list(accounts)))
+        return self._connection.notify(self._types.AuthStatusUpdateNotification(state=state, accounts=list(accounts)))
 
     def send_mcp_message(
         self, server_id: str, method: str, params: dict[str, Any] | None = None, *, request_id: str | None = None
-    ) -> Call[v1.MessageMcpResponse]:
+    ) -> Call[Any]:
         """
         Unstable.  Send the request C{mcp/message}, to an MCP server that the client serves.
 
         @param request_id: the id of the request there, unique among those that are open; a random one if it is L{None}.
         """
-        request = v1.MessageMcpRequest(
+        request = self._types.MessageMcpRequest(
             server_id=server_id,
             request_id=str(uuid4()) if request_id is None else request_id,
             method=method,
@@ -213,8 +267,31 @@ class UnstableCalls:
         )
         return self._connection.call(request)
 
+    def _sender(self, session_id: str) -> Callable[[Any], Deferred[None]]:
+        return lambda update: self._connection.send_update(session_id, update)
+
+
+class UnstableCalls(AnyUnstableCalls):
+    """
+    What an agent may tell or ask that the protocol has not settled yet; see
+    L{AgentConnection.unstable<acp_twisted.agent.connection.AgentConnection.unstable>}.
+    """
+
     def updates(self, session_id: str) -> UnstableUpdates:
         """
         The updates of a session, for outside of turns.
         """
-        return UnstableUpdates(self._connection, lambda update: self._connection.send_update(session_id, update))
+        return UnstableUpdates(self._connection, self._sender(session_id))
+
+    if TYPE_CHECKING:
+
+        def send_auth_status(self, state: v1.AuthState, accounts: Sequence[v1.AuthAccount] = ()) -> Deferred[None]: ...
+
+        def send_mcp_message(
+            self, server_id: str, method: str, params: dict[str, Any] | None = None, *, request_id: str | None = None
+        ) -> Call[v1.MessageMcpResponse]: ...
+
+
+def _check_unstable(connection: AnyConnection) -> None:
+    if not connection.agent.unstable:
+        raise ValueError("build the agent with unstable=True to call what is not settled yet")

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from acp_twisted.agent.unstable import Subagents
 from acp_twisted.agent.v2.asking import AskingConnection
 from acp_twisted.agent.v2.client_calls import SessionClient
 from acp_twisted.agent.v2.context import PromptContext
@@ -21,6 +22,7 @@ from acp_twisted.agent.v2.convert import as_second
 from acp_twisted.agent.v2.prompt import Prompt
 from acp_twisted.agent.v2.rules import refuse_unknown
 from acp_twisted.agent.v2.session import AgentSession
+from acp_twisted.agent.v2.unstable import UnstableCalls
 from acp_twisted.connection import decode
 from acp_twisted.errors import (
     AcpConnectionError,
@@ -57,6 +59,7 @@ class AgentConnection(AskingConnection):
     @ivar agent: the agent that serves it.
     @ivar client_capabilities: what the client can do; nothing before C{initialize}.
     @ivar client_info: what the client says of itself.
+    @ivar subagents: unstable; the sessions of subagents that the client was told of.
     """
 
     protocol_version = PROTOCOL_VERSION
@@ -78,6 +81,7 @@ class AgentConnection(AskingConnection):
         self.client_info: v2.Implementation | None = None
         self._initializing = False
         self._used = False
+        self.subagents = Subagents(self.limits.max_sessions)
         self._special: dict[str, Callable[[IncomingRequest, Deferred[None] | None], object]] = {
             "initialize": self._initialize,
             "session/new": self._new_session,
@@ -123,6 +127,15 @@ class AgentConnection(AskingConnection):
         if session is not None:
             return session.send_update(update)
         return self.notify(v2.UpdateSessionNotification(session_id=session_id, update=update))
+
+    @property
+    def unstable(self) -> UnstableCalls:
+        """
+        Unstable.  The calls for what the protocol has not settled yet.
+
+        @raise ValueError: when the agent was not built with C{unstable=True}.
+        """
+        return UnstableCalls(self)
 
     def start_work(self, session_id: str, handler: Callable[[PromptContext], Any]) -> Work:
         """
@@ -389,7 +402,7 @@ class AgentConnection(AskingConnection):
         found = [
             v2.SessionInfo(session_id=each.session_id, cwd=each.cwd)
             for each in self._sessions.values()
-            if each.cwd is not None and params.cwd in (None, each.cwd)
+            if each.cwd is not None and params.cwd in (None, each.cwd) and params.archived != "only"
         ]
         return after(gate, lambda: self._encode(v2.ListSessionsResponse(sessions=found), method))
 
@@ -467,6 +480,8 @@ class AgentConnection(AskingConnection):
         session = self._sessions.get(notice.session_id)
         if session is not None:
             session.foreground.cancel("session/cancel", notice)
+        elif notice.session_id in self.subagents:
+            self.tell_cancelled("session/cancel", notice)
 
     def _cancel_request(self, request: IncomingRequest, gate: Deferred[None] | None) -> object:
         """

@@ -18,6 +18,7 @@ from acp_twisted.agent.context import PromptContext as FirstContext
 from acp_twisted.agent.tool_calls import OpenToolCall
 from acp_twisted.agent.v2.client_calls import SecondCalls, SessionClient, refuse_first
 from acp_twisted.agent.v2.commands import run_command
+from acp_twisted.agent.v2.unstable import UnstableUpdates
 from acp_twisted.handlers import check_text
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.schema import v2
@@ -87,6 +88,15 @@ class PromptContext(SecondCalls, FirstContext):
         The client, and nothing but one message for each call.  What is asked so belongs to the work too.
         """
         return SessionClient(self.connection, self.session_id, self.call)
+
+    @property
+    def unstable(self) -> UnstableUpdates:  # type: ignore[override]
+        """
+        Unstable.  Updates that the protocol has not settled yet.
+
+        @raise ValueError: when the agent was not built with C{unstable=True}.
+        """
+        return UnstableUpdates(self.connection, self.send_update)
 
     def take_prompt(self) -> v2.PromptRequest | None:
         """
