@@ -36,6 +36,7 @@ class Negotiation:
     question.
 
     @ivar client: the client that it belongs to.
+    @ivar connection: the connection, once C{initialize} was answered.
     """
 
     def __init__(self, client: VersionedClient, clock: IReactorTime, reopen: Reopen | None = None) -> None:
@@ -45,6 +46,7 @@ class Negotiation:
             could not say that.
         """
         self.client = client
+        self.connection: AnyConnection | None = None
         self._clock = clock
         self._reopen = reopen
         self._first: FirstConnection | None = None
@@ -73,7 +75,11 @@ class Negotiation:
             there is no version that both speak; with L{AgentStartError<acp_twisted.errors.AgentStartError>} when the
             agent's program ends instead of answering.
         """
-        return Deferred.fromCoroutine(self._agree(meta, timeout))
+        return Deferred.fromCoroutine(self._agree(meta, timeout)).addCallback(self._agreed)
+
+    def _agreed(self, connection: AnyConnection) -> AnyConnection:
+        self.connection = connection
+        return connection
 
     async def _agree(self, meta: dict[str, Any] | None, timeout: float | None) -> AnyConnection:
         wanted, answer = self.client.versions[0], None
@@ -102,6 +108,7 @@ class Negotiation:
         if first is None:
             first = self.client.first.connection(self._clock)
             first.take_over(self.peer)
+            self.peer.takes_batches = False
         first.agreed(self._read(answer, v1.InitializeResponse))
         return first
 
