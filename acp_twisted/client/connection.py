@@ -188,8 +188,6 @@ class ClientConnection(Connection):
 
         @raise ValueError: when the client was not built with C{unstable=True}.
         """
-        if not self.client.unstable:
-            raise ValueError("build the client with unstable=True to call what is not settled yet")
         return UnstableCalls(self)
 
     # ---- what the client asks

@@ -1,24 +1,28 @@
 """
-What clients can do that protocol version 1 has not settled yet.  All of it may change, or go.
+What clients can do that the protocol has not settled yet, and the calls of version 1 for it; those of version 2 are in
+L{acp_twisted.client.v2.unstable}.  All of it may change, or go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 
 from acp_twisted.builder import Builder
 from acp_twisted.handlers import Handler
 from acp_twisted.jsonrpc.calls import Call
-from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from acp_twisted.client.connection import ClientConnection
     from acp_twisted.client.session import ClientSession
+    from acp_twisted.client.v2.connection import ClientConnection as SecondConnection
+    from acp_twisted.schema import v1
+
+    AnyConnection: TypeAlias = ClientConnection | SecondConnection
 
 UNSTABLE_SETTERS = {
     "auth/status_update": "auth_status_update_handler",
@@ -45,43 +49,47 @@ class UnstableClientBuilder(Builder):
         return self._on_unstable("mcp/message", handler, "mcp_message_handler")
 
 
-class UnstableCalls:
+class AnyUnstableCalls:
     """
-    What a client may ask that the protocol has not settled yet; see
-    L{ClientConnection.unstable<acp_twisted.client.connection.ClientConnection.unstable>}.
+    What the calls of both versions have alike, in the words of the connection's version.
+
+    @raise ValueError: when the client was not built with C{unstable=True}.
     """
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: AnyConnection) -> None:
+        if not connection.client.unstable:
+            raise ValueError("build the client with unstable=True to call what is not settled yet")
         self._connection = connection
+        self._types = connection.schema
 
-    def auth_status(self) -> Call[v1.AuthStatusResponse]:
+    def auth_status(self) -> Call[Any]:
         """
         Unstable.  Send C{auth/status}: whether the agent is authenticated, and as whom.
         """
-        return self._connection.call(v1.AuthStatusRequest())
+        return self._connection.call(self._types.AuthStatusRequest())
 
-    def list_providers(self) -> Call[v1.ListProvidersResponse]:
+    def list_providers(self) -> Call[Any]:
         """
         Unstable.  Send C{providers/list}.
         """
-        return self._connection.call(v1.ListProvidersRequest())
+        return self._connection.call(self._types.ListProvidersRequest())
 
     def set_provider(
         self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str] | None = None
-    ) -> Call[v1.SetProviderResponse]:
+    ) -> Call[Any]:
         """
         Unstable.  Send C{providers/set}, which replaces all that was set for the provider, also its headers.
         """
-        request = v1.SetProviderRequest(
+        request = self._types.SetProviderRequest(
             provider_id=provider_id, api_type=api_type, base_url=base_url, headers=dict(headers or {})
         )
         return self._connection.call(request)
 
-    def disable_provider(self, provider_id: str) -> Call[v1.DisableProviderResponse]:
+    def disable_provider(self, provider_id: str) -> Call[Any]:
         """
         Unstable.  Send C{providers/disable}.
         """
-        return self._connection.call(v1.DisableProviderRequest(provider_id=provider_id))
+        return self._connection.call(self._types.DisableProviderRequest(provider_id=provider_id))
 
     def fork_session(
         self,
@@ -89,16 +97,16 @@ class UnstableCalls:
         cwd: str,
         mcp_servers: Sequence[Any] = (),
         additional_directories: Sequence[str] = (),
-        system_prompt: v1.SystemPrompt | None = None,
+        system_prompt: Any = None,
         *,
         timeout: float | None = None,
-    ) -> Call[ClientSession]:
+    ) -> Call[Any]:
         """
         Unstable.  Send C{session/fork}.
 
         @return: the new session.
         """
-        request = v1.ForkSessionRequest(
+        request = self._types.ForkSessionRequest(
             session_id=session_id,
             cwd=cwd,
             mcp_servers=list(mcp_servers),
@@ -107,40 +115,37 @@ class UnstableCalls:
         )
         return self._connection.open_session(request, timeout=timeout)
 
-    def list_sessions(
-        self, cwd: str | None = None, cursor: str | None = None, *, archived: v1.SessionArchiveFilter
-    ) -> Call[v1.ListSessionsResponse]:
+    def list_sessions(self, cwd: str | None = None, cursor: str | None = None, *, archived: str) -> Call[Any]:
         """
         Unstable.  Send C{session/list}, for archived sessions too.
 
         @param archived: C{"exclude"}, C{"include"} or C{"only"}.
         """
-        return self._connection.call(v1.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived))
+        return self._connection.call(self._types.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived))
 
-    def archive_session(self, session_id: str) -> Call[v1.ArchiveSessionResponse]:
+    def archive_session(self, session_id: str) -> Call[Any]:
         """
-        Unstable.  Send C{session/archive}: as L{ClientConnection.close_session
-        <acp_twisted.client.connection.ClientConnection.close_session>} for one that is open.
+        Unstable.  Send C{session/archive}: as C{close_session} of the connection for one that is open.
         """
-        return self._connection.end_session(session_id, v1.ArchiveSessionRequest(session_id=session_id))
+        return self._connection.end_session(session_id, self._types.ArchiveSessionRequest(session_id=session_id))
 
-    def unarchive_session(self, session_id: str) -> Call[v1.UnarchiveSessionResponse]:
+    def unarchive_session(self, session_id: str) -> Call[Any]:
         """
         Unstable.  Send C{session/unarchive}.
         """
-        return self._connection.call(v1.UnarchiveSessionRequest(session_id=session_id))
+        return self._connection.call(self._types.UnarchiveSessionRequest(session_id=session_id))
 
-    def session_status(self, session_id: str) -> Call[v1.SessionStatusResponse]:
+    def session_status(self, session_id: str) -> Call[Any]:
         """
         Unstable.  Send C{session/status}: whether the agent has the session in memory.
         """
-        return self._connection.call(v1.SessionStatusRequest(session_id=session_id))
+        return self._connection.call(self._types.SessionStatusRequest(session_id=session_id))
 
-    def set_session_title(self, session_id: str, title: str) -> Call[v1.SetSessionTitleResponse]:
+    def set_session_title(self, session_id: str, title: str) -> Call[Any]:
         """
         Unstable.  Send C{session/set_title}.
         """
-        return self._connection.call(v1.SetSessionTitleRequest(session_id=session_id, title=title))
+        return self._connection.call(self._types.SetSessionTitleRequest(session_id=session_id, title=title))
 
     def send_mcp_message(
         self, server_id: str, request_id: str, method: str, params: dict[str, Any] | None = None
@@ -150,5 +155,47 @@ class UnstableCalls:
         that the agent has made of it.
         """
         return self._connection.notify(
-            v1.MessageMcpNotification(server_id=server_id, request_id=request_id, method=method, params=params)
+            self._types.MessageMcpNotification(server_id=server_id, request_id=request_id, method=method, params=params)
         )
+
+
+class UnstableCalls(AnyUnstableCalls):
+    """
+    What a client may ask that the protocol has not settled yet; see
+    L{ClientConnection.unstable<acp_twisted.client.connection.ClientConnection.unstable>}.
+    """
+
+    if TYPE_CHECKING:
+
+        def auth_status(self) -> Call[v1.AuthStatusResponse]: ...
+
+        def list_providers(self) -> Call[v1.ListProvidersResponse]: ...
+
+        def set_provider(
+            self, provider_id: str, api_type: str, base_url: str, headers: Mapping[str, str] | None = None
+        ) -> Call[v1.SetProviderResponse]: ...
+
+        def disable_provider(self, provider_id: str) -> Call[v1.DisableProviderResponse]: ...
+
+        def fork_session(
+            self,
+            session_id: str,
+            cwd: str,
+            mcp_servers: Sequence[Any] = (),
+            additional_directories: Sequence[str] = (),
+            system_prompt: v1.SystemPrompt | None = None,
+            *,
+            timeout: float | None = None,
+        ) -> Call[ClientSession]: ...
+
+        def list_sessions(
+            self, cwd: str | None = None, cursor: str | None = None, *, archived: v1.SessionArchiveFilter
+        ) -> Call[v1.ListSessionsResponse]: ...
+
+        def archive_session(self, session_id: str) -> Call[v1.ArchiveSessionResponse]: ...
+
+        def unarchive_session(self, session_id: str) -> Call[v1.UnarchiveSessionResponse]: ...
+
+        def session_status(self, session_id: str) -> Call[v1.SessionStatusResponse]: ...
+
+        def set_session_title(self, session_id: str, title: str) -> Call[v1.SetSessionTitleResponse]: ...

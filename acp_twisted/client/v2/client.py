@@ -68,6 +68,13 @@ class VersionedClient:
         return self.first.update_handlers
 
     @property
+    def unstable(self) -> bool:
+        """
+        Whether what the protocol has not settled yet can be called.
+        """
+        return self.first.unstable
+
+    @property
     def request_timeout(self) -> float:
         """
         Seconds for each request but prompts.

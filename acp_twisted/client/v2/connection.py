@@ -16,6 +16,8 @@ from twisted.python.failure import Failure
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.v2.elicited import Elicited
 from acp_twisted.client.v2.session import ClientSession
+from acp_twisted.client.v2.subagents import Subagents
+from acp_twisted.client.v2.unstable import UnstableCalls
 from acp_twisted.connection import Connection, decode
 from acp_twisted.errors import (
     AcpCapabilityError,
@@ -76,6 +78,7 @@ class ClientConnection(Connection):
         self._sessions: dict[str, ClientSession] = {}
         self._permissions: dict[str, dict[IncomingRequest, v2.RequestPermissionRequest]] = {}  # in order of arrival
         self._elicited = Elicited(self.limits.max_elicitations, self.limits.max_id_length)
+        self._subagents = Subagents(self.limits.max_sessions)
         self._opening = 0
         self._early: Kept[tuple[v2.UpdateSessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
@@ -95,6 +98,15 @@ class ClientConnection(Connection):
         """
         return self.client.capabilities
 
+    @property
+    def unstable(self) -> UnstableCalls:
+        """
+        Unstable.  The calls for what the protocol has not settled yet.
+
+        @raise ValueError: when the client was not built with C{unstable=True}.
+        """
+        return UnstableCalls(self)
+
     # ---- the beginning
 
     def agreed(self, response: v2.InitializeResponse) -> None:
@@ -111,8 +123,11 @@ class ClientConnection(Connection):
         See L{Connection.prepare<acp_twisted.connection.Connection.prepare>}, which every call begins with.
 
         @raise NotInitialized: before C{initialize} was answered.
+        @raise AcpCapabilityError: also for what would change a subagent's session.
         """
         self._check_initialized()
+        if self._holds_to_capabilities:
+            self._subagents.check_request(request)
         return super().prepare(request, wait=wait, wait_timeout=wait_timeout)
 
     def notify(self, notification: object) -> Deferred[None]:
@@ -127,6 +142,10 @@ class ClientConnection(Connection):
     def _check_initialized(self) -> None:
         if self.initialized is None:
             raise NotInitialized()
+
+    @property
+    def _holds_to_capabilities(self) -> bool:
+        return self._gates is not None and self._gates.capabilities
 
     # ---- what the client asks
 
@@ -177,6 +196,17 @@ class ClientConnection(Connection):
             additional_directories=list(additional_directories),
             meta=meta,
         )
+        return self.open_session(request, timeout=timeout)
+
+    def open_session(self, request: Any, *, timeout: float | None = None) -> Call[ClientSession]:
+        """
+        Send C{session/new} or C{session/resume} as it is; L{new_session} and L{resume_session} are what most code
+        wants.
+
+        @return: the session.
+        """
+        if isinstance(request, v2.ResumeSessionRequest):
+            return self._reopen(request, timeout)
         call = self.prepare(request)
         self._opening += 1
         call.addBoth(self._opened)
@@ -184,10 +214,10 @@ class ClientConnection(Connection):
 
     def _opened(self, result: Any) -> Any:
         """
-        C{session/new} is answered.  Updates that came before that were kept.
+        C{session/new}, or C{session/fork}, is answered.  Updates that came before that were kept.
         """
         self._opening -= 1
-        if isinstance(result, v2.NewSessionResponse):
+        if not isinstance(result, Failure):
             session = self.require_session(result.session_id)
             session.answered(result)
             for notification, size in self._early.take():
@@ -226,10 +256,14 @@ class ClientConnection(Connection):
             additional_directories=list(additional_directories),
             replay_from=v2.ReplayFromStart() if replay else None,
         )
-        call = self.prepare(request)
+        return self.open_session(request, timeout=timeout)
+
+    def _reopen(self, request: v2.ResumeSessionRequest, timeout: float | None) -> Call[ClientSession]:
+        call: Call[Any] = self.prepare(request)
+        session_id = request.session_id
         known = session_id in self._sessions
         session = self.require_session(session_id)
-        replayed = session.replaying() if replay else None
+        replayed = session.replaying() if request.replay_from is not None else None
 
         def opened(response: v2.ResumeSessionResponse) -> ClientSession:
             if replayed is not None:
@@ -246,8 +280,7 @@ class ClientConnection(Connection):
             return failure
 
         call.addCallbacks(opened, refused)
-        resuming: Call[Any] = call
-        return self.publish(resuming, request, timeout=timeout)
+        return self.publish(call, request, timeout=timeout)
 
     def session(self, session_id: str) -> ClientSession | None:
         """
@@ -289,6 +322,15 @@ class ClientConnection(Connection):
         request = v2.CloseSessionRequest(session_id=session_id)
         call = self.prepare(request)
         call.addErrback(_already_closed)
+        return self._ending(session_id, call, request)
+
+    def end_session(self, session_id: str, request: object) -> Call[Any]:
+        """
+        Send a request that ends a session and all its work; L{close_session} is what most code wants.
+        """
+        return self._ending(session_id, self.prepare(request), request)
+
+    def _ending(self, session_id: str, call: Call[Any], request: object) -> Call[Any]:
         open_requests = self._permissions.pop(session_id, {}) if self.is_open else {}
         session = self._sessions.get(session_id)
         if session is not None and self.is_open:
@@ -330,6 +372,8 @@ class ClientConnection(Connection):
         otherwise.
         """
         self._check_initialized()
+        if self._holds_to_capabilities:
+            self._subagents.check_cancel(session_id)
         waiting = self._permissions.get(session_id, {})
         open_requests = [each for each, asked in waiting.items() if self._is_cancelled_with(session_id, asked)]
         for each in open_requests:
@@ -435,6 +479,10 @@ class ClientConnection(Connection):
         return self._updated(update, notification.size)
 
     def _updated(self, notification: v2.UpdateSessionNotification, size: int) -> Deferred[object] | None:
+        if type(notification.update).__name__ == "SubagentUpdate":  # by name, for it is not imported before one comes
+            child: Any = notification.update
+            if self._subagents.told(child):
+                self.require_session(child.session_id)  # what it does comes on this connection too
         session = self._sessions.get(notification.session_id)
         waiting: list[Deferred[object]] = []
         done: Callable[[], None] | None = None

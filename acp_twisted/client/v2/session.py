@@ -43,7 +43,7 @@ class ClientSession:
     def __init__(self, connection: ClientConnection, session_id: str) -> None:
         self.connection = connection
         self.session_id = session_id
-        self.opened: v2.NewSessionResponse | v2.ResumeSessionResponse | None = None
+        self.opened: v2.NewSessionResponse | v2.ResumeSessionResponse | v2.ForkSessionResponse | None = None
         self.foreground = Foreground()
         self.stopping = False
         self._doomed: set[Prompt] = set()
@@ -295,7 +295,7 @@ class ClientSession:
 
     # ---- what the connection tells
 
-    def answered(self, response: v2.NewSessionResponse | v2.ResumeSessionResponse) -> None:
+    def answered(self, response: v2.NewSessionResponse | v2.ResumeSessionResponse | v2.ForkSessionResponse) -> None:
         """
         The agent has opened the session.
         """
