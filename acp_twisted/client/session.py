@@ -15,7 +15,8 @@ from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.offers import Offers
 from acp_twisted.client.state import SessionState
-from acp_twisted.errors import AcpError, LimitExceeded, SessionBusy
+from acp_twisted.client.updates import UpdateQueue
+from acp_twisted.errors import AcpError, SessionBusy
 from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
@@ -37,7 +38,6 @@ class PromptTurn:
     @ivar response: the agent's answer.  Cancelling it gives the turn up: the prompt's request is cancelled
         (C{$/cancel_request}) and this ends at once.  L{cancel} is the way to stop the turn and still get its answer.
     @ivar answered: whether the answer is there, or never will be.
-    @ivar ended: the same, once those who were told of the answer have been told.
     @ivar error: the error that a turn was answered with after it had been cancelled; such an answer counts as
         C{cancelled} (B07).
     """
@@ -46,16 +46,8 @@ class PromptTurn:
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
-        limits = session.connection.limits
-        self._updates: Kept[v1.SessionUpdate] = Kept(
-            "updates of a turn", limits.max_turn_updates, limits.max_queued_bytes
-        )
-        self._missed = 0
-        self._read = False
-        self._arrival: Deferred[None] | None = None
-        self._room: Deferred[object] | None = None
+        self._updates: UpdateQueue[v1.SessionUpdate] = UpdateQueue("updates of a turn", session.connection.limits)
         self.answered = False
-        self.ended = False
         self.cancel_sent = False
         self.error: AcpError | None = None
 
@@ -72,31 +64,22 @@ class PromptTurn:
             self.cancel_sent = True
             self._session.connection.cancel(self._session.session_id)
 
-    async def updates(self) -> AsyncIterator[v1.SessionUpdate]:
+    def updates(self) -> AsyncIterator[v1.SessionUpdate]:
         """
         The turn's updates, in order, until it is answered.  For one reader.  The agent is slowed down to its pace.
 
         @raise LimitExceeded: when more than C{Limits.max_turn_updates}, or C{Limits.max_queued_bytes} of them, passed
             before anybody read.
         """
-        if self._missed:
-            raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
-        self._read = True
-        try:
-            while True:
-                while self._updates:
-                    update = self._updates.pop()
-                    if self._room is not None and self._updates.half_empty:
-                        self._make_room()
-                    yield update
-                if self.ended:
-                    return
-                self._arrival = Deferred()
-                await self._arrival
-        finally:
-            # A reader that leaves early must not hold up the answer, which comes behind the updates.
-            self._read = False
-            self._make_room()
+        return self._updates.read()
+
+    def hurry(self) -> Callable[[], None]:
+        """
+        Let the agent go on though the updates are not read: the reader waits for what comes behind them.
+
+        @return: takes that back.
+        """
+        return self._updates.hurry()
 
     def put(self, update: v1.SessionUpdate, size: int) -> Deferred[object] | None:
         """
@@ -104,34 +87,20 @@ class PromptTurn:
 
         @return: what fires when there is room for another.
         """
-        self._updates.add(update, size)
-        self._wake()
-        if not self._updates.over:
-            return None
-        if not self._read:
-            # Nobody reads, and somebody may wait for the answer, which comes after these: they can't stop the line.
-            self._missed += self._updates.shrink()
-            return None
-        self._room = Deferred()
-        return self._room
+        return self._updates.put(update, size)
+
+    @property
+    def ended(self) -> bool:
+        """
+        Whether it is answered, or never will be, and those who were told of the answer have been told.
+        """
+        return self._updates.ended
 
     def end(self) -> None:
         """
         The turn is answered, or never will be, and the answer can be awaited.
         """
-        self.ended = True
-        self._make_room()
-        self._wake()
-
-    def _make_room(self) -> None:
-        room, self._room = self._room, None
-        if room is not None:
-            room.callback(None)
-
-    def _wake(self) -> None:
-        arrival, self._arrival = self._arrival, None
-        if arrival is not None and not arrival.called:
-            arrival.callback(None)
+        self._updates.end()
 
 
 class ClientSession:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.python.failure import Failure
 
-from acp_twisted.client.v2.updates import UpdateQueue
+from acp_twisted.client.updates import UpdateQueue
 from acp_twisted.errors import AcpError, RequestCancelled, RequestTimedOut
 from acp_twisted.jsonrpc.calls import Call, Unheeded
 from acp_twisted.schema import v2
@@ -48,7 +48,7 @@ class Prompt:
         self._timeout = timeout
         self._deadline = session.connection.clock.seconds() + timeout
         self._timer: IDelayedCall | None = None
-        self._queue = UpdateQueue(session.connection.limits)
+        self._queue: UpdateQueue[v2.SessionUpdate] = UpdateQueue("updates of a prompt", session.connection.limits)
         self._stop_wanted = False
         self._refusal: BaseException | None = None
         self._report: v2.IdleStateUpdate | None = None
@@ -71,6 +71,14 @@ class Prompt:
             before anybody read.
         """
         return self._queue.read()
+
+    def hurry(self) -> Callable[[], None]:
+        """
+        Let the agent go on though its updates are not read: the reader waits for what comes behind them.
+
+        @return: takes that back.
+        """
+        return self._queue.hurry()
 
     def cancel(self) -> None:
         """

@@ -4,42 +4,45 @@ Updates on their way to somebody who reads them one by one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 
 from acp_twisted.client.kept import Kept
 from acp_twisted.errors import LimitExceeded
 from acp_twisted.limits import Limits
-from acp_twisted.schema import v2
+
+_T = TypeVar("_T")
 
 
-class UpdateQueue:
+class UpdateQueue(Generic[_T]):
     """
-    What a prompt brought, for one reader.
+    What a turn or a prompt brought, for one reader.
 
     @ivar ended: whether nothing more comes.
     """
 
-    def __init__(self, limits: Limits) -> None:
-        self._kept: Kept[v2.SessionUpdate] = Kept(
-            "updates of a prompt", limits.max_turn_updates, limits.max_queued_bytes
-        )
+    def __init__(self, what: str, limits: Limits) -> None:
+        """
+        @param what: what is kept here, for the log.
+        """
+        self._kept: Kept[_T] = Kept(what, limits.max_turn_updates, limits.max_queued_bytes)
         self._missed = 0
         self._read = False
+        self._hurried = 0
         self._arrival: Deferred[None] | None = None
         self._room: Deferred[object] | None = None
         self.ended = False
 
-    async def read(self) -> AsyncIterator[v2.SessionUpdate]:
+    async def read(self) -> AsyncIterator[_T]:
         """
         The updates in order, until the end.  The agent is slowed down to the reader's pace.
 
         @raise LimitExceeded: when more than C{Limits.max_turn_updates}, or C{Limits.max_queued_bytes} of them, passed
-            before anybody read.
+            before anybody read, or while they might not wait (L{hurry}).
         """
-        if self._missed:
-            raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
+        self._check()
         self._read = True
         try:
             while True:
@@ -48,16 +51,35 @@ class UpdateQueue:
                     if self._room is not None and self._kept.half_empty:
                         self._make_room()
                     yield update
+                    self._check()
                 if self.ended:
                     return
                 self._arrival = Deferred()
                 await self._arrival
+                self._check()
         finally:
             # A reader that leaves early must not hold up what comes behind the updates.
             self._read = False
             self._make_room()
 
-    def put(self, update: v2.SessionUpdate, size: int) -> Deferred[object] | None:
+    def _check(self) -> None:
+        if self._missed:
+            raise LimitExceeded(f"{self._missed} updates passed before anybody read them (max_turn_updates)")
+
+    def hurry(self) -> Callable[[], None]:
+        """
+        Hold up nobody, as if nobody read: the reader can't go on before something comes that is behind the updates.
+
+        @return: takes that back.
+        """
+        self._hurried += 1
+        self._make_room()
+        return self._no_hurry
+
+    def _no_hurry(self) -> None:
+        self._hurried -= 1
+
+    def put(self, update: _T, size: int) -> Deferred[object] | None:
         """
         An update came, of C{size} bytes.
 
@@ -67,7 +89,7 @@ class UpdateQueue:
         self._wake()
         if not self._kept.over:
             return None
-        if not self._read:
+        if self._hurried or not self._read:
             # Nobody reads, and somebody may wait for what comes after these: they can't stop the line.
             self._missed += self._kept.shrink()
             return None
