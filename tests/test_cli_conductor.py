@@ -122,7 +122,6 @@ def talk(command: list[str], folder: Path, *messages: dict[str, Any]) -> tuple[i
 INITIALIZE = {"id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 
 
-@pytest.mark.seconds(60)
 def test_the_program(here: Path) -> None:
     """A proxy in its process and a program for an agent; what the program prints goes to standard error, by name."""
     noisy = [sys.executable, "-c", "import runpy, sys; sys.stderr.write('a word\\n'); "]
@@ -139,7 +138,6 @@ def test_the_program(here: Path) -> None:
     assert f"{Path(sys.executable).name}: a word\n" in said
 
 
-@pytest.mark.seconds(60)
 def test_the_program_says_what_went_wrong(here: Path) -> None:
     """A component that is missing, or dies, is an answer to initialize, a line on standard error, and status 5."""
     dying = shlex.join([sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"])
@@ -150,7 +148,6 @@ def test_the_program_says_what_went_wrong(here: Path) -> None:
         assert words in said
 
 
-@pytest.mark.seconds(60)
 def test_the_help(here: Path) -> None:
     """Both programs say what they take."""
     for command, word in ((OURS, "COMPONENT"), (OURS[:-1], "conductor")):

@@ -38,7 +38,6 @@ def counting(seen: list[str]) -> AcpProxy:
     return AcpProxy.builder().agent_notification_handler(None, note).client_notification_handler(None, note).build()
 
 
-@pytest.mark.seconds(60)
 async def test_a_conductor_serves_several_clients(real_reactor: Any) -> None:
     """Each client has a chain of its own; turns stream, are cancelled in both ways, and the end of the service ends
     every program (V1C5, C30)."""
@@ -74,7 +73,6 @@ async def test_a_conductor_serves_several_clients(real_reactor: Any) -> None:
         await each
 
 
-@pytest.mark.seconds(60)
 async def test_an_agent_that_is_killed_in_the_middle(real_reactor: Any) -> None:
     """Its turn is answered with an error that names it, and then the link is closed."""
     killed = shlex.join([sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(9)"])
@@ -91,7 +89,6 @@ async def test_an_agent_that_is_killed_in_the_middle(real_reactor: Any) -> None:
     await service.stopService()
 
 
-@pytest.mark.seconds(60)
 async def test_a_client_that_reads_nothing(real_reactor: Any) -> None:
     """Over real pipes and sockets it holds the agent, through the proxy; when it reads, everything comes, in order."""
     limits = Limits(high_water_bytes=20_000, low_water_bytes=10_000)

@@ -69,7 +69,6 @@ class LiveHalf(Half):
         return self.updates("state_update")[-1]
 
 
-@pytest.mark.seconds(60)
 async def test_a_command_is_shown_as_a_terminal(real_reactor: Any, tmp_path: Any) -> None:
     """
     2.45: the command and its directory, its output as it comes, its exit status; the handler has the end of the output.
@@ -99,7 +98,6 @@ async def test_a_command_is_shown_as_a_terminal(real_reactor: Any, tmp_path: Any
     assert missing == -32002
 
 
-@pytest.mark.seconds(60)
 async def test_a_cancelled_command_is_killed_before_idle(real_reactor: Any, tmp_path: Any) -> None:
     """
     V2N2, V2N8: the command ends with its work, and its end is reported before the idle.
@@ -120,7 +118,6 @@ async def test_a_cancelled_command_is_killed_before_idle(real_reactor: Any, tmp_
     await half.until(lambda: not group_alive(group))
 
 
-@pytest.mark.seconds(60)
 @pytest.mark.parametrize("how", ["too long", "shutdown", "left behind"])
 async def test_a_command_never_outlives_its_work(real_reactor: Any, tmp_path: Any, how: str) -> None:
     """
@@ -153,7 +150,6 @@ async def test_a_command_never_outlives_its_work(real_reactor: Any, tmp_path: An
         assert answer["error"]["code"] == -32602
 
 
-@pytest.mark.seconds(60)
 async def test_the_client_stops_a_command(real_reactor: Any, tmp_path: Any) -> None:
     """
     V2N11: it is told to end; how it did is its exit status, and the work goes on.
@@ -177,7 +173,6 @@ async def test_the_client_stops_a_command(real_reactor: Any, tmp_path: Any) -> N
     assert answers[7]["error"]["code"] == -32602
 
 
-@pytest.mark.seconds(60)
 async def test_a_handler_that_blocks(real_reactor: Any, tmp_path: Any) -> None:
     """
     The same names block in a thread; what it asks is answered, and its result is the stop reason.

@@ -9,7 +9,6 @@ import json
 from collections import Counter
 from typing import Any
 
-import pytest
 from attrs import define, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -277,7 +276,6 @@ class _Fixed:
         return self._receiver
 
 
-@pytest.mark.seconds(120)
 def test_random_schedules() -> None:
     """Whatever comes when: one answer, one cancellation, and the order of each session, at both ends (P1, P6)."""
     run_state_machine_as_test(

@@ -25,7 +25,7 @@ from acp_twisted import (
     ResourceNotFound,
 )
 from acp_twisted.schema import v1
-from interop.programs import alive, kill_group, until
+from interop.programs import PATIENCE, alive, kill_group, until
 
 
 @define(eq=False)
@@ -101,7 +101,7 @@ class Editor:
     def client(
         self,
         *,
-        request_timeout: float = 20.0,
+        request_timeout: float = PATIENCE,
         prompt_timeout: float = 0.0,
         limits: Limits | None = None,
         gates: bool = True,
@@ -268,8 +268,8 @@ def texts(updates: Sequence[object]) -> list[str]:
     return [chunk.content.text for chunk in chunks if isinstance(chunk.content, v1.TextContent)]
 
 
-async def gone(editor: Editor, pid: int, deadline: float = 10.0) -> None:
+async def gone(editor: Editor, pid: int) -> None:
     """
     Wait until a process is no more.
     """
-    await until(editor.reactor, lambda: not alive(pid), deadline)
+    await until(editor.reactor, lambda: not alive(pid))

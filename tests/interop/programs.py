@@ -19,6 +19,9 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
+PATIENCE = 180.0
+"""How many seconds anything may take; a machine that has much else to do takes long for what takes no time."""
+
 SOURCES = Path(__file__).resolve().parent / "peers_src"
 OUR_AGENT = (sys.executable, "-m", "acp_twisted.testing.scripted_agent")
 PLAIN_AGENT = (sys.executable, str(Path(__file__).with_name("plain_agent.py")))
@@ -138,7 +141,7 @@ class Programs:
         self,
         argv: Sequence[str],
         *,
-        deadline: float = 30.0,
+        deadline: float = PATIENCE,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
         stdin: bytes | None = b"",
@@ -202,15 +205,13 @@ def script(path: Path, argv: Sequence[str]) -> Path:
 def kill_group(pid: int | None) -> None:
     """
     Kill a program that runs in a group of its own, and its children.  One that was only just started has no group of
-    its own yet, and no children either.
+    its own yet, and no children either; it may get both while we look, hence the second time.
     """
     if pid is None:
         return
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
+    for kill in (os.killpg, os.kill, os.killpg):
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            kill(pid, signal.SIGKILL)
 
 
 def alive(pid: int) -> bool:
@@ -224,7 +225,9 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def until(reactor: Any, condition: Callable[[], bool], deadline: float = 10.0, every: float = 0.02) -> Deferred[None]:
+def until(
+    reactor: Any, condition: Callable[[], bool], deadline: float = PATIENCE, every: float = 0.02
+) -> Deferred[None]:
     """
     Fires when C{condition} holds; fails with L{TimeoutError} when it does not within C{deadline} seconds.
     """

@@ -33,7 +33,8 @@ from interop.race_plans import SESSIONS
 from interop.recorder import Record, RecordedReceiver
 
 GIVEN_UP, LOST = "given up", "lost"
-AWAIT_SECONDS = 10.0
+LOST_SECONDS = 10.0
+"""After how long a plan goes on without the answer of an agent that loses some."""
 
 
 @define
@@ -175,10 +176,10 @@ class RaceClient:
         sent = self.sent.get(int(words[0]))
         if sent is None:
             return None
-        waiting = until(self._reactor, lambda: bool(sent.outcomes), AWAIT_SECONDS, every=0.001)
-        if not self._answers:
-            waiting.addErrback(lambda failure: failure.trap(TimeoutError) and None)
-        return waiting
+        if self._answers:
+            return until(self._reactor, lambda: bool(sent.outcomes), every=0.001)
+        waiting = until(self._reactor, lambda: bool(sent.outcomes), LOST_SECONDS, every=0.001)
+        return waiting.addErrback(lambda failure: failure.trap(TimeoutError) and None)
 
     def _drop(self, words: list[str]) -> None:
         assert self._receiver.transport is not None

@@ -16,8 +16,6 @@ from acp_twisted.interfaces import IMessageEndpoint
 from interop.editor import Editor
 from interop.programs import SOURCES, Programs, until
 
-START_SECONDS = 60.0
-
 
 def ts_server() -> list[str]:
     """An agent on the TypeScript SDK 2.4.0, over HTTP/1.1 and WebSocket."""
@@ -49,7 +47,7 @@ async def serve(programs: Programs, argv: Sequence[str], **options: Any) -> tupl
     process, done = programs.start(argv, stdin=None, on_stdout=on_stdout, **options)
     ended: list[Any] = []
     done.addCallback(ended.append)
-    await until(programs._reactor, lambda: bool(told or ended), START_SECONDS)
+    await until(programs._reactor, lambda: bool(told or ended))
     assert told, ended[0].explain()
     return process, told[0]["port"]
 

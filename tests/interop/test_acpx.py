@@ -68,7 +68,6 @@ def acpx(programs: Programs, workspace: Path) -> Acpx:
     return Acpx(programs, workspace)
 
 
-@pytest.mark.seconds(40)
 async def test_streaming(acpx: Acpx) -> None:
     """It prints what the agent says, in order, and exits with 0; its JSON output is the wire as the tap saw it."""
     outcome, wire = await acpx.run("--format", "json", "exec", "stream 100")
@@ -81,7 +80,6 @@ async def test_streaming(acpx: Acpx) -> None:
 
 
 @pytest.mark.parametrize(("flag", "chosen"), [("--approve-all", "allow"), ("--deny-all", "deny")])
-@pytest.mark.seconds(30)
 async def test_permission(acpx: Acpx, flag: str, chosen: str) -> None:
     """It chooses by the kinds of the options that we sent."""
     outcome, wire = await acpx.run(flag, "--format", "quiet", "exec", "permission 2")
@@ -89,7 +87,6 @@ async def test_permission(acpx: Acpx, flag: str, chosen: str) -> None:
     assert outcome.code == (0 if chosen == "allow" else 5), outcome.explain()
 
 
-@pytest.mark.seconds(30)
 async def test_files(acpx: Acpx, workspace: Path) -> None:
     """It reads and writes for us inside its folder, and refuses outside, which the handler sees as an error."""
     read, _ = await acpx.run("--approve-all", "--format", "quiet", "exec", f"read {workspace / 'notes.txt'}")
@@ -100,7 +97,6 @@ async def test_files(acpx: Acpx, workspace: Path) -> None:
     assert wire.texts() == ["error -32603"]
 
 
-@pytest.mark.seconds(30)
 async def test_terminal(acpx: Acpx) -> None:
     """The five terminal calls against its terminals."""
     outcome, wire = await acpx.run("--approve-all", "--format", "quiet", "exec", "run echo hello; exit 3")
@@ -114,7 +110,6 @@ async def test_terminal(acpx: Acpx) -> None:
     ]
 
 
-@pytest.mark.seconds(30)
 async def test_without_capabilities(acpx: Acpx, workspace: Path) -> None:
     """What the client does not do is an error to the handler, and the turn goes on."""
     _, wire = await acpx.run("--no-fs", "--no-terminal", "--format", "quiet", "exec", f"read {workspace / 'notes.txt'}")
@@ -123,7 +118,6 @@ async def test_without_capabilities(acpx: Acpx, workspace: Path) -> None:
     assert wire.answers("agent")[-1]["result"]["stopReason"] == "end_turn"
 
 
-@pytest.mark.seconds(30)
 async def test_an_error(acpx: Acpx) -> None:
     """An error to the prompt is its failure, with our code in its output."""
     outcome, _ = await acpx.run("--format", "json", "exec", "fail -32055")
@@ -131,7 +125,6 @@ async def test_an_error(acpx: Acpx) -> None:
     assert any(line.get("error", {}).get("code") == -32055 for line in outcome.lines()), outcome.explain()
 
 
-@pytest.mark.seconds(30)
 async def test_every_kind_of_update(acpx: Acpx) -> None:
     """Its SDK's validation complains of none of them, and it carries out what comes between."""
     outcome, wire = await acpx.run("--approve-all", "--format", "json", "exec", "anything", agent=PLAIN_AGENT)
@@ -140,7 +133,6 @@ async def test_every_kind_of_update(acpx: Acpx) -> None:
     assert any(answer.get("result") == {"stopReason": "end_turn"} for answer in wire.answers("agent"))
 
 
-@pytest.mark.seconds(30)
 async def test_interrupt_cancels_the_turn(acpx: Acpx, programs: Programs, workspace: Path) -> None:
     """V1C5: ^C makes it send session/cancel; the turn is answered cancelled, and the agent exits in good order."""
     sent: list[bool] = []
@@ -161,7 +153,6 @@ async def test_interrupt_cancels_the_turn(acpx: Acpx, programs: Programs, worksp
     wire.assert_sound()
 
 
-@pytest.mark.seconds(40)
 async def test_its_timeout_hangs_up_in_the_middle_of_a_turn(
     acpx: Acpx, programs: Programs, workspace: Path, real_reactor: Any
 ) -> None:
@@ -174,7 +165,6 @@ async def test_its_timeout_hangs_up_in_the_middle_of_a_turn(
     await until(real_reactor, lambda: not alive(int(pid.read_text())))
 
 
-@pytest.mark.seconds(60)
 async def test_a_persistent_session(acpx: Acpx, workspace: Path) -> None:
     """Several prompts to one agent process, whose session acpx makes, resumes and closes."""
     await acpx.run("sessions", "new")

@@ -22,7 +22,7 @@ from twisted.internet.endpoints import TCP4ServerEndpoint
 from acp_twisted import AgentCommand
 from acp_twisted.testing.scripted_agent import build_agent
 from acp_twisted.transports.stream import ServerFactory
-from interop.programs import OUR_AGENT, SOURCES, Outcome, Programs, kill_group, until
+from interop.programs import OUR_AGENT, PATIENCE, SOURCES, Outcome, Programs, kill_group, until
 from interop.race_client import GIVEN_UP, LOST, RaceClient
 from interop.race_plans import plan
 from interop.race_rules import Conversation
@@ -108,7 +108,7 @@ async def against_tcp(
     port = await TCP4ServerEndpoint(reactor, 0, interface="127.0.0.1").listen(factory)
     address: Any = port.getHost()
     try:
-        outcome = await programs.run([*client, str(path), "tcp", str(address.port)], deadline=20)
+        outcome = await programs.run([*client, str(path), "tcp", str(address.port)])
         await until(reactor, lambda: agent.records[0].lost)
     finally:
         await port.stopListening()
@@ -127,7 +127,7 @@ async def against_stdio(
     agent = tapped(record, [*OUR_AGENT, "--grace", str(GRACE)])
     process, done = programs.start([*client, str(path), "spawn", *agent])
     group = process.pid
-    timer = reactor.callLater(20, kill_group, group)
+    timer = reactor.callLater(PATIENCE, kill_group, group)
     try:
         outcome = await done
         # It sees that its client is gone, and goes.
@@ -143,7 +143,6 @@ async def against_stdio(
 @LINK
 @CUT
 @SEEDS
-@pytest.mark.seconds(40)
 async def test_our_agent(
     name: str, link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any, tmp_path: Path
 ) -> None:
@@ -175,7 +174,6 @@ def check_agent(outcome: Outcome, conversation: Conversation) -> None:
 
 @CUT
 @SEEDS
-@pytest.mark.seconds(60)
 async def test_our_agent_and_java(drop: bool, seed: int, programs: Programs, real_reactor: Any, tmp_path: Path) -> None:
     """The same with the Java SDK, as far as that goes: pipes and C{session/cancel} only."""
     path = written(tmp_path, seed, plan(seed, drop=drop, strays=False, give_up=False))
@@ -203,7 +201,6 @@ async def start_listening(programs: Programs, command: Sequence[str]) -> tuple[i
 @LINK
 @CUT
 @SEEDS
-@pytest.mark.seconds(40)
 async def test_our_client(name: str, link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any) -> None:
     """Rule 2, V1C3: each request is cancelled once at most and while it is open; each turn settles once, rightly."""
     lines = plan(seed, drop=drop, strays=False)
@@ -214,7 +211,6 @@ async def test_our_client(name: str, link: str, drop: bool, seed: int, programs:
 @LINK
 @CUT
 @SEEDS
-@pytest.mark.seconds(120)
 async def test_our_client_and_java(link: str, drop: bool, seed: int, programs: Programs, real_reactor: Any) -> None:
     """The same with the Java SDK 0.14, which is deaf to $/cancel_request: what is given up goes on there."""
     lines = plan(seed, drop=drop, strays=False)

@@ -13,7 +13,6 @@ from interop.matrix.deviations import known
 from interop.programs import Programs
 
 
-@pytest.mark.seconds(300)
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 async def test_every_step(cell: Cell, programs: Programs, tmp_path: Path) -> None:
     """Each step passes, but for those that the other side is known to fail; one of those that passes is an error."""

@@ -46,15 +46,13 @@ def client(mode: str, *arguments: str) -> Sequence[str]:
     return peer("mcp-python").command(SOURCES / "mcp_client.py", mode, *arguments)
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize(("mode", "version"), MODES)
 async def test_our_server_on_stdio(programs: Programs, mode: str, version: str) -> None:
     """Tools of all kinds, progress, and a cancellation that reaches the tool (M18, M20)."""
-    outcome = await programs.run(client(mode, "stdio", *SERVER), deadline=60)
+    outcome = await programs.run(client(mode, "stdio", *SERVER))
     assert assert_used(outcome, version) == "notifications/cancelled"
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize(("mode", "version"), MODES)
 async def test_our_bridge(real_reactor: Any, programs: Programs, mode: str, version: str) -> None:
     """The same over HTTP, where the closed response is the cancellation, or the notification (M6, M18)."""
@@ -64,13 +62,12 @@ async def test_our_bridge(real_reactor: Any, programs: Programs, mode: str, vers
         entry = bridge.add(noticing_server(), "tools")
         header = entry.headers[0]
         command = client(mode, "http", entry.url, header.name, header.value)
-        outcome = await programs.run(command, deadline=60)
+        outcome = await programs.run(command)
         assert assert_used(outcome, version) in ("disconnected", "notifications/cancelled")
     finally:
         await bridge.close()
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize(("mode", "version"), MODES)
 async def test_our_bridge_to_acp(real_reactor: Any, programs: Programs, mode: str, version: str) -> None:
     """HTTP of a foreign client on the one side, mcp/message on the other; each cancels in its own way (C47, M6)."""
@@ -81,7 +78,7 @@ async def test_our_bridge_to_acp(real_reactor: Any, programs: Programs, mode: st
         (entry,) = bridge.adapt([chain.entry], chain.acp_agent)
         header = entry.headers[0]
         command = client(mode, "http", entry.url, header.name, header.value)
-        outcome = await programs.run(command, deadline=60)
+        outcome = await programs.run(command)
         assert assert_used(outcome, version) == "$/cancel_request"
     finally:
         await bridge.close()

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 from mcp_parts import tools_server
 from peers import peer
 
@@ -21,7 +20,6 @@ from interop.programs import SOURCES, Programs
 OUR_AGENT = [sys.executable, str(Path(__file__).with_name("mcp_using_agent.py"))]
 
 
-@pytest.mark.seconds(60)
 async def test_its_agent_uses_our_tools(real_reactor: Any) -> None:
     """Results, errors and progress; a cancellation that reaches the tool, each side in its own dialect (C47, X5)."""
     server, noticed = tools_server()
@@ -59,7 +57,6 @@ async def test_its_agent_uses_our_tools(real_reactor: Any) -> None:
         await connection.close()
 
 
-@pytest.mark.seconds(60)
 async def test_our_agent_uses_its_tools(programs: Programs) -> None:
     """The same the other way round, with a timeout besides (C47, M10)."""
     ts = peer("ts24")

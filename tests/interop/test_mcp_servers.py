@@ -85,7 +85,6 @@ def everything(reactor: Any, programs: Programs, way: str, options: McpOptions |
 LONG = "trigger-long-running-operation"
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_example_server(real_reactor: Any, programs: Programs, way: str) -> None:
     """Its tools, resources, prompts and completion; it asks for our roots, and logs."""
@@ -123,7 +122,6 @@ async def test_the_example_server(real_reactor: Any, programs: Programs, way: st
         await until(real_reactor, lambda: bool(asked and logged))
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_long_tool_of_the_example_server(real_reactor: Any, programs: Programs, way: str) -> None:
     """Its progress starts the timeout anew; it is cancelled in the middle, and times out (M1, M9, M13, M14)."""
@@ -153,7 +151,6 @@ def python_server(reactor: Any, programs: Programs, way: str, log: Path, options
     return using(reactor, programs, way, stdio, http, options, port=port)
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize("protocol", [None, HANDSHAKE[0]])
 @pytest.mark.parametrize("way", WAYS)
 async def test_the_python_sdk(
@@ -189,7 +186,6 @@ async def test_the_python_sdk(
         assert (await client.call_tool("add", {"a": 2, "b": 2})).text == "4"
 
 
-@pytest.mark.seconds(90)
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_subscription_at_the_python_sdk(
     real_reactor: Any, programs: Programs, way: str, tmp_path: Path

@@ -26,7 +26,6 @@ async def chuk(programs: Programs, folder: Path, prompt: str, agent: Sequence[st
     return outcome, recorded(record)
 
 
-@pytest.mark.seconds(30)
 async def test_chuk_streams(programs: Programs, workspace: Path) -> None:
     """Interop 7.3, 7.5: string ids, params before the id, C{capabilities} in place of C{clientCapabilities}."""
     outcome, wire = await chuk(programs, workspace, "stream 5")
@@ -39,7 +38,6 @@ async def test_chuk_streams(programs: Programs, workspace: Path) -> None:
     assert "clientCapabilities" not in first["params"]
 
 
-@pytest.mark.seconds(30)
 async def test_chuk_gets_an_error(programs: Programs, workspace: Path) -> None:
     """An error to its prompt is its error, and our agent exits well."""
     outcome, wire = await chuk(programs, workspace, "fail -32055")
@@ -49,7 +47,6 @@ async def test_chuk_gets_an_error(programs: Programs, workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["read /etc/hostname", "permission", "run true"])
-@pytest.mark.seconds(30)
 async def test_chuk_never_answers_us(programs: Programs, workspace: Path, prompt: str) -> None:
     """Interop 7.11: a client that never answers costs the turn its request timeout, no more; it is cancelled once."""
     outcome, wire = await chuk(programs, workspace, prompt, [*OUR_AGENT, "--request-timeout", "0.5"])
@@ -61,7 +58,6 @@ async def test_chuk_never_answers_us(programs: Programs, workspace: Path, prompt
 
 
 @pytest.mark.parametrize(("choice", "chosen"), [("1", "yes"), ("3", "no")])
-@pytest.mark.seconds(30)
 async def test_typescript_example_client(programs: Programs, workspace: Path, choice: str, chosen: str) -> None:
     """The example of SDK 1.9.0: every kind of update, a permission chosen on its terminal, mock files."""
     record = workspace / "wire.jsonl"
@@ -86,7 +82,6 @@ MEND = ('"protocolVersion": "1"', '"protocolVersion": 1')
     ids=["as-it-is", "mended"],
 )
 @pytest.mark.slow
-@pytest.mark.seconds(150)
 async def test_acplint(
     programs: Programs, workspace: Path, mend: tuple[str, str] | None, categories: list[str], least: int
 ) -> None:

@@ -64,7 +64,6 @@ def results(outcome: Outcome) -> list[Any]:
 
 
 @EVERY_CHAIN
-@pytest.mark.seconds(60)
 async def test_a_python_agent_behind_three_proxies(chain: str, programs: Programs, workspace: Path) -> None:
     """What it says passes each of the three, once; turns, and one that is cancelled, come back through all of them."""
     steps: list[Json] = [
@@ -81,7 +80,6 @@ async def test_a_python_agent_behind_three_proxies(chain: str, programs: Program
 
 
 @EVERY_CHAIN
-@pytest.mark.seconds(60)
 async def test_everything_passes(chain: str, programs: Programs, workspace: Path) -> None:
     """Requests of the agent and their answers pass the other way, with the client's files and terminals behind it; a
     turn is cancelled in both ways in the middle of a stream (C30, V1C5)."""
@@ -119,7 +117,6 @@ async def test_everything_passes(chain: str, programs: Programs, workspace: Path
 
 
 @EVERY_CHAIN
-@pytest.mark.seconds(60)
 async def test_a_permission_is_cancelled_with_its_prompt(chain: str, programs: Programs, workspace: Path) -> None:
     """The prompt's cancellation goes down hop by hop, the permission's comes up, and the chain goes on (C31, C32)."""
     steps: list[Json] = [
@@ -136,7 +133,6 @@ async def test_a_permission_is_cancelled_with_its_prompt(chain: str, programs: P
 
 
 @pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.seconds(40)
 async def test_a_real_part_that_dies(place: int, programs: Programs, workspace: Path) -> None:
     """A proxy that is gone in the middle is an error that names it, for a client that nobody here wrote too."""
     dying = [sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(7)"]

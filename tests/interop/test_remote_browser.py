@@ -113,7 +113,6 @@ class Report(Resource):
 
 
 @pytest.mark.parametrize(("way", "code"), [("ws", 1000), ("http", 202)])
-@pytest.mark.seconds(90)
 async def test_a_browser(way: str, code: int, real_reactor: Any, programs: Programs, tmp_path: Path) -> None:
     """Protocol 5.2 as a browser speaks it, with its Origin header: the updates in order, the answer, a clean end."""
     report = Report()

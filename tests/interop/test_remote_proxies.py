@@ -29,10 +29,7 @@ pytestmark = [
     # Twisted still hands pyOpenSSL its own certificate objects.
     pytest.mark.filterwarnings("ignore:.*X509:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*PKey:DeprecationWarning"),
-    pytest.mark.seconds(240),
 ]
-PATIENCE = 60.0
-"""How long a busy machine may take for what takes no time."""
 MANUAL = Path(__file__).resolve().parents[2] / "docs" / "proxies"
 PROXIES = pytest.mark.parametrize("proxy", ["nginx", "haproxy"])
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -98,7 +95,7 @@ async def started(reactor: Any, programs: Programs, proxy: str, folder: Path, ag
         def is_up(port: int = port, ended: list[Any] = ended) -> bool:
             return bool(ended) or greets(port, folder)
 
-        await until(reactor, is_up, PATIENCE)
+        await until(reactor, is_up)
         if not ended:
             return port
     raise AssertionError(ended[0].explain())
@@ -168,7 +165,7 @@ async def test_conversations(proxy: str, way: str, real_reactor: Any, programs: 
         await gatherResults([Deferred.fromCoroutine(converse(link)) for link in links])
         for link in links:
             await link.close()
-        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents), PATIENCE)
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))
 
 
 @PROXIES
@@ -208,4 +205,4 @@ async def test_a_client_that_goes_away(
         turn.response.addErrback(lambda failure: None)
         await deferLater(real_reactor, 0.1)
         await link.close()
-        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents), PATIENCE)
+        await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))

@@ -90,7 +90,6 @@ def states(outcome: Outcome) -> list[str]:
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(60)
 async def test_a_session_with_everything(entry: str, programs: Programs, workspace: Path) -> None:
     """2.30-2.46: each prompt is inserted, shown, worked on and done; the SDK reads all that is shown meanwhile."""
     steps: list[Json] = [
@@ -123,7 +122,6 @@ async def test_a_session_with_everything(entry: str, programs: Programs, workspa
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(40)
 async def test_cancelling_work(entry: str, programs: Programs, workspace: Path) -> None:
     """V2D5, V2N7: the last updates, then one idle with cancelled, also of a handler that is deaf to it."""
     steps: list[Json] = [
@@ -138,7 +136,6 @@ async def test_cancelling_work(entry: str, programs: Programs, workspace: Path) 
     assert wire.methods("client").count("session/cancel") == 2
 
 
-@pytest.mark.seconds(40)
 async def test_cancelling_work_that_waits_for_the_user(programs: Programs, workspace: Path) -> None:
     """V2N3, V2D3: the agent takes its question back, and reports cancelled; the SDK's answer is dropped."""
     outcome, wire = await drive(programs, [{"prompt": "permission", "cancel": "session"}], workspace, permit="hold")
@@ -149,7 +146,6 @@ async def test_cancelling_work_that_waits_for_the_user(programs: Programs, works
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(40)
 async def test_held_prompts(entry: str, programs: Programs, workspace: Path) -> None:
     """V2D7, V2N9: one is withdrawn, one is dropped by session/cancel; both are -32800 and were never shown."""
     steps: list[Json] = [{"prompts": ["slow", "stream 2", "stream 1"], "withdraw": [1], "cancel": "session"}]
@@ -160,7 +156,6 @@ async def test_held_prompts(entry: str, programs: Programs, workspace: Path) -> 
     assert kinds["user_message"] == 1
 
 
-@pytest.mark.seconds(40)
 async def test_held_prompts_are_inserted_in_order(programs: Programs, workspace: Path) -> None:
     """2.30: each when the work before it is over."""
     outcome, _ = await drive(programs, [{"prompts": ["stream 2", "a", "b"]}], workspace)
@@ -170,7 +165,6 @@ async def test_held_prompts_are_inserted_in_order(programs: Programs, workspace:
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(40)
 async def test_the_life_of_a_session(entry: str, programs: Programs, workspace: Path) -> None:
     """2.20, 2.24, 2.96, V2N10: replay, the state after it, list, close, and what is unknown afterwards."""
     text = [{"type": "text", "text": "x"}]
@@ -196,7 +190,6 @@ async def test_the_life_of_a_session(entry: str, programs: Programs, workspace: 
 
 
 @pytest.mark.parametrize("versions", ["2", "1,2"])
-@pytest.mark.seconds(30)
 async def test_a_client_of_version_2(versions: str, programs: Programs, workspace: Path) -> None:
     """2.7: agents of version 2 and of both speak it."""
     outcome, _ = await drive(programs, [{"prompt": "hi"}], workspace, versions=versions)
@@ -204,7 +197,6 @@ async def test_a_client_of_version_2(versions: str, programs: Programs, workspac
     assert said(outcome) == ["hi"]
 
 
-@pytest.mark.seconds(30)
 async def test_a_client_of_version_2_leaves_an_agent_of_version_1(programs: Programs, workspace: Path) -> None:
     """2.7: that agent answers version 1, which the SDK's client of version 2 can't use."""
     plan = {"agent": our_agent("1"), "cwd": str(workspace), "permit": "allow", "steps": [{"prompt": "hi"}]}
@@ -216,7 +208,6 @@ async def test_a_client_of_version_2_leaves_an_agent_of_version_1(programs: Prog
 
 
 @pytest.mark.parametrize(("versions", "spoken"), [("1", True), ("1,2", True), ("2", False)])
-@pytest.mark.seconds(30)
 async def test_a_client_of_version_1(versions: str, spoken: bool, programs: Programs, workspace: Path) -> None:
     """2.7: an agent of both speaks version 1 with it; one of version 2 alone answers -32022."""
     plan = {"agent": our_agent(versions), "cwd": str(workspace), "permit": "allow", "steps": [{"prompt": "hi"}]}

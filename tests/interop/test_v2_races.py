@@ -105,7 +105,6 @@ def hold_to_rules(wire: Wire) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.seconds(90)
 async def test_prompts_and_cancellations_race(agent: str, seed: int, real_reactor: Any, workspace: Path) -> None:
     """V2D1-V2D8, X13, design rules 1 and 2: whatever meets on its way, each prompt has one end, and nothing is left."""
     record = workspace / "wire.jsonl"

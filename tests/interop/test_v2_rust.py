@@ -32,7 +32,6 @@ async def _open(reactor: Any, *versions: int) -> ClientConnection:
 
 
 @pytest.mark.parametrize("versions", [(2,), (2, 1)])
-@pytest.mark.seconds(40)
 async def test_prompts_with_the_rust_sdk(versions: tuple[int, ...], real_reactor: Any, workspace: Path) -> None:
     """2.30-2.33, 2.41: accepted, shown, worked on, done; chunks and then the whole message are one message."""
     connection = await _open(real_reactor, *versions)
@@ -48,7 +47,6 @@ async def test_prompts_with_the_rust_sdk(versions: tuple[int, ...], real_reactor
     await connection.close()
 
 
-@pytest.mark.seconds(40)
 async def test_a_held_prompt_with_the_rust_sdk(real_reactor: Any, workspace: Path) -> None:
     """V2N9, X12: withdrawn prompts and dropped ones are answered -32800 or were inserted; each has one end."""
     connection = await _open(real_reactor, 2)
@@ -68,7 +66,6 @@ async def test_a_held_prompt_with_the_rust_sdk(real_reactor: Any, workspace: Pat
     await connection.close()
 
 
-@pytest.mark.seconds(40)
 async def test_the_life_of_a_session_with_the_rust_sdk(real_reactor: Any, workspace: Path) -> None:
     """2.20, 2.96, V2N10: replay, list, close; what is closed is unknown, and closing it again succeeds."""
     connection = await _open(real_reactor, 2)
@@ -88,7 +85,6 @@ async def test_the_life_of_a_session_with_the_rust_sdk(real_reactor: Any, worksp
     await connection.close()
 
 
-@pytest.mark.seconds(40)
 async def test_a_client_of_version_1_leaves_the_rust_agent(real_reactor: Any) -> None:
     """2.7: it answers -32022, and names version 2."""
     client = AcpClient.builder().protocol_versions(1).build()
@@ -100,7 +96,6 @@ async def test_a_client_of_version_1_leaves_the_rust_agent(real_reactor: Any) ->
 
 @pytest.mark.parametrize("versions", ["2", "1,2"])
 @pytest.mark.parametrize("text", ["hello", "stream 3", "permission"])
-@pytest.mark.seconds(40)
 async def test_the_rust_client_with_our_agent(versions: str, text: str, programs: Programs, workspace: Path) -> None:
     """2.30-2.34: the SDK's one-shot client waits for idle, refuses permissions, and closes the session."""
     argv = peer("rust-v2-client").command("--command", shlex.join(our_agent(versions)), text)

@@ -103,7 +103,6 @@ def picture(session: ClientSession) -> Any:
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(60)
 async def test_a_session_with_everything(entry: str, driver: Driver, workspace: Path) -> None:
     """2.30-2.46: prompts, messages, tool calls, terminals, a plan, a permission, an elicitation, a failure."""
     session = await driver.open(ts_agent("1,2", entry), workspace)
@@ -132,7 +131,6 @@ async def test_a_session_with_everything(entry: str, driver: Driver, workspace: 
     assert [each.title for each in driver.asked] == ["Change a file"]
 
 
-@pytest.mark.seconds(40)
 async def test_a_refused_permission(driver: Driver, workspace: Path) -> None:
     """The option that was chosen reaches the agent."""
     driver.policy = deny
@@ -142,7 +140,6 @@ async def test_a_refused_permission(driver: Driver, workspace: Path) -> None:
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(40)
 async def test_held_prompts_are_withdrawn_and_dropped(entry: str, driver: Driver, workspace: Path) -> None:
     """V2D7, V2N9: one is withdrawn, the next dropped by session/cancel, one sent afterwards goes on."""
     session = await driver.open(ts_agent("2", entry), workspace)
@@ -170,7 +167,6 @@ async def test_held_prompts_are_withdrawn_and_dropped(entry: str, driver: Driver
     assert wire.methods("client").count("session/cancel") == 1
 
 
-@pytest.mark.seconds(40)
 async def test_cancelling_work_that_waits_for_a_permission(driver: Driver, workspace: Path) -> None:
     """V2D3, V2N4: the permission is answered cancelled at once, and the work ends."""
     driver.hold = True
@@ -185,7 +181,6 @@ async def test_cancelling_work_that_waits_for_a_permission(driver: Driver, works
     assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
-@pytest.mark.seconds(40)
 async def test_an_agent_withdraws_its_question(driver: Driver, workspace: Path) -> None:
     """X12, V2D9: the SDK's own $/cancel_request is answered with the outcome cancelled, and the work goes on."""
     driver.hold = True
@@ -194,7 +189,6 @@ async def test_an_agent_withdraws_its_question(driver: Driver, workspace: Path) 
     assert json.loads(picture(session).messages[-1].text) == {"outcome": "cancelled"}
 
 
-@pytest.mark.seconds(40)
 async def test_background_work_outlives_the_cancellation(driver: Driver, workspace: Path) -> None:
     """V2N1: what the agent lists as background work keeps its question, which is answered while it is idle."""
     driver.hold = True
@@ -213,7 +207,6 @@ async def test_background_work_outlives_the_cancellation(driver: Driver, workspa
     assert picture(session).foreground == "idle"
 
 
-@pytest.mark.seconds(40)
 async def test_one_tool_call_is_cancelled(driver: Driver, workspace: Path) -> None:
     """V2N11: while the agent says that it can be."""
     session = await driver.open(ts_agent("2"), workspace)
@@ -226,7 +219,6 @@ async def test_one_tool_call_is_cancelled(driver: Driver, workspace: Path) -> No
 
 
 @ENTRY_POINTS
-@pytest.mark.seconds(40)
 async def test_the_life_of_a_session(entry: str, driver: Driver, workspace: Path) -> None:
     """2.04, 2.20, V2N10: settings, list, replay, close in the midst of work, and what is unknown afterwards."""
     session = await driver.open(ts_agent("2", entry), workspace)
@@ -251,7 +243,6 @@ async def test_the_life_of_a_session(entry: str, driver: Driver, workspace: Path
         await driver.connection.ext_request("_nothing", {})
 
 
-@pytest.mark.seconds(40)
 async def test_what_our_client_says_fits_the_schema(driver: Driver, workspace: Path) -> None:
     """Each message of ours is valid by the schema that the SDK carries."""
     from jsonschema import Draft202012Validator

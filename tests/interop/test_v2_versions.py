@@ -34,7 +34,6 @@ EACH = pytest.mark.parametrize(("client", "agent", "spoken"), COMBINATIONS)
 
 
 @EACH
-@pytest.mark.seconds(30)
 async def test_our_client_with_the_typescript_sdk(
     client: str, agent: str, spoken: int | None, real_reactor: Any, workspace: Path
 ) -> None:
@@ -58,7 +57,6 @@ async def test_our_client_with_the_typescript_sdk(
 
 
 @pytest.mark.parametrize(("agent", "spoken"), [("1", 1), ("2", 2), ("1,2", 2)])
-@pytest.mark.seconds(60)
 async def test_a_service_of_both_versions(agent: str, spoken: int, real_reactor: Any, workspace: Path) -> None:
     """A service keeps a connection of whichever version the agent speaks, and makes a new one when it is lost."""
     service = ClientService(
@@ -79,7 +77,6 @@ async def test_a_service_of_both_versions(agent: str, spoken: int, real_reactor:
 
 
 @pytest.mark.parametrize("files", [False, True])
-@pytest.mark.seconds(30)
 async def test_an_agent_of_version_1_is_told_of_files(files: bool, real_reactor: Any, workspace: Path) -> None:
     """2.7: where the client has something that only version 1 has, it starts the agent anew and asks in its words."""
     builder = AcpClient.builder()
@@ -97,7 +94,6 @@ async def test_an_agent_of_version_1_is_told_of_files(files: bool, real_reactor:
 
 
 @EACH
-@pytest.mark.seconds(30)
 async def test_the_command_with_the_typescript_sdk(
     client: str, agent: str, spoken: int | None, programs: Programs, workspace: Path
 ) -> None:
@@ -120,7 +116,6 @@ async def test_the_command_with_the_typescript_sdk(
 
 
 @pytest.mark.parametrize("how", ["session", "request"])
-@pytest.mark.seconds(30)
 async def test_the_command_cancels(how: str, programs: Programs, workspace: Path) -> None:
     """V2D8: session/cancel stops inserted work; $/cancel_request does not, so that run ends by its timeout."""
     argv = [*COMMAND, "slow", "--json", "--protocol", "2", "--cancel-after", "0.3", "--how", how, "--timeout", "4"]
@@ -130,7 +125,6 @@ async def test_the_command_cancels(how: str, programs: Programs, workspace: Path
         assert outcome.lines()[-1]["result"]["stopReason"] == "cancelled"
 
 
-@pytest.mark.seconds(30)
 async def test_the_command_says_why_the_agent_failed(programs: Programs, workspace: Path) -> None:
     """V2N13: the stop reason error is the agent's answer of an error."""
     outcome = await programs.run([*COMMAND, "fail", "--protocol", "2,1", "--", *ts_agent("1,2")], cwd=workspace)

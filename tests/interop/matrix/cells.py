@@ -21,7 +21,6 @@ from interop.programs import SOURCES, Outcome, Programs
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent.parent
 OURS = "twisted"
-SECONDS = 120.0
 
 
 def _ours(program: str) -> list[str]:
@@ -146,7 +145,7 @@ async def run(cell: Cell, programs: Programs, folder: Path) -> Verdicts:
             plan["agent"] = None
         path = folder / f"{title}.json"
         path.write_text(json.dumps(plan))
-        outcome = await programs.run([*client(cell.client), str(path)], cwd=folder, deadline=SECONDS)
+        outcome = await programs.run([*client(cell.client), str(path)], cwd=folder)
         if server is not None:
             server.signalProcess("TERM")
         verdicts = judge(steps, outcome)
