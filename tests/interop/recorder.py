@@ -13,7 +13,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted import Limits
-from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory, IMessageTransport
+from acp_twisted.client.client import Where, open_link
+from acp_twisted.interfaces import IMessageEndpoint, IMessageReceiver, IMessageReceiverFactory, IMessageTransport
+from interop.programs import until
 from interop.wires import Wire
 
 
@@ -127,6 +129,41 @@ class RecordedReceiver:
     def shutdown(self) -> Deferred[None]:
         done: Deferred[None] = self._inner.shutdown()
         return done
+
+
+@implementer(IMessageEndpoint)
+class Recorded:
+    """
+    The way to an agent, whose connection is written down at our end.
+
+    What stands in the record was given to our client before: whoever sees an answer there knows that all that the agent
+    said earlier has arrived too.
+
+    @ivar record: what passed.
+    """
+
+    def __init__(self, where: Where) -> None:
+        self._where = where
+        self.record = Record("client")
+
+    def connect_receiver(self, reactor: Any, receiver: IMessageReceiver, limits: Limits) -> Deferred[IMessageTransport]:
+        recording = RecordedReceiver(receiver, self.record)
+        made: Deferred[Any] = open_link(reactor, self._where, recording, limits)
+        return made.addCallback(lambda _: recording.transport)
+
+    def refused(self, code: int) -> list[int | str]:
+        """
+        The ids of our requests that were answered with that error.
+        """
+        errors = [each for each in self.record.wire.answers("agent") if "error" in each]
+        return [each["id"] for each in errors if each["error"]["code"] == code]
+
+    async def until_refused(self, reactor: Any, count: int, code: int = -32800) -> None:
+        """
+        Wait until so many of our requests were answered with that error; nothing that belongs to them comes any more.
+        """
+        await until(reactor, lambda: len(self.refused(code)) >= count)
+        assert len(self.refused(code)) == count
 
 
 @implementer(IMessageReceiverFactory)

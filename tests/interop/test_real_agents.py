@@ -12,11 +12,21 @@ from typing import Any
 import pytest
 from peers import peer
 
-from acp_twisted import AcpConnectionError, AcpError, ClientSession, MethodNotFound, RequestCancelled, ResourceNotFound
+from acp_twisted import (
+    AcpConnectionError,
+    AcpError,
+    AgentCommand,
+    ClientSession,
+    MethodNotFound,
+    RequestCancelled,
+    ResourceNotFound,
+)
 from acp_twisted.schema import v1
 from interop.editor import Editor, gone, play, texts
 from interop.fake_model import FakeModel
 from interop.programs import SOURCES, alive, until
+from interop.recorder import Recorded
+from interop.remote import open_session
 
 
 def ts_agent() -> list[str]:
@@ -121,15 +131,18 @@ async def test_a_line_of_three_megabytes(command: Callable[[], list[str]], edito
 
 async def test_typescript_sees_our_cancel_request(editor: Editor, workspace: Path) -> None:
     """X9: giving the prompt up sends $/cancel_request; the SDK's handler aborts, and its late -32800 is dropped."""
-    session = await editor.open(ts_agent(), cwd=workspace)
+    where = Recorded(AgentCommand(ts_agent(), cwd=str(workspace)))
+    session = await open_session(editor, where, cwd=workspace)
     turn = session.prompt("slow")
     await until(editor.reactor, lambda: "tick 2" in texts([each.update for each in editor.updates]))
     turn.response.cancel()
     with pytest.raises(RequestCancelled) as caught:
         await turn
     assert not caught.value.remote
-    assert await say(session, "stream 3") == ["1", "2", "3"]
+    # Until its late answer, the agent may still say something of the turn that we have left.
+    await where.until_refused(editor.reactor, 1)
     ticks = [text for text in texts([each.update for each in editor.updates]) if text.startswith("tick")]
+    assert await say(session, "stream 3") == ["1", "2", "3"]
     assert await say(session, "stream 1") == ["1"]
     assert [text for text in texts([each.update for each in editor.updates]) if text.startswith("tick")] == ticks
 
@@ -279,7 +292,6 @@ async def fast_agent(editor: Editor, folder: Path) -> ClientSession:
 
 
 @pytest.mark.slow
-@pytest.mark.seconds(60)
 async def test_fast_agent_calls_everything(editor: Editor, workspace: Path) -> None:
     """Permission, fs both ways and a terminal for real, asked for by an agent that real people use."""
     session = await fast_agent(editor, workspace)
@@ -299,7 +311,6 @@ async def test_fast_agent_calls_everything(editor: Editor, workspace: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.seconds(60)
 async def test_fast_agent_denied(editor: Editor, workspace: Path) -> None:
     """A rejected permission keeps it from writing."""
     editor.permit = "reject"
@@ -310,12 +321,11 @@ async def test_fast_agent_denied(editor: Editor, workspace: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.seconds(60)
 async def test_fast_agent_leaves_its_terminal_when_it_is_cancelled(editor: Editor, workspace: Path) -> None:
     """Interop 7.10: the cancelled turn leaves a command running; the editor ends it, and the open wait is settled."""
     session = await fast_agent(editor, workspace)
     turn = session.prompt(f"***CALL_TOOL execute {json.dumps({'command': 'sleep 600'})}")
-    await until(editor.reactor, lambda: "terminal/wait_for_exit" in editor.methods(), 20)
+    await until(editor.reactor, lambda: "terminal/wait_for_exit" in editor.methods())
     (terminal,) = editor.terminals.values()
     turn.cancel()
     reason, _ = await play(turn)
@@ -351,7 +361,6 @@ async def codex(editor: Editor, folder: Path, address: str) -> ClientSession:
     return await editor.open(peer("codex-acp").command(), cwd=folder, env=environment)
 
 
-@pytest.mark.seconds(60)
 async def test_codex(editor: Editor, workspace: Path, fake_model: tuple[FakeModel, str]) -> None:
     """A Rust agent: the result before the id, a stream from a model, and a cancelled turn (interop 7.3)."""
     model, address = fake_model
@@ -371,7 +380,6 @@ async def test_codex(editor: Editor, workspace: Path, fake_model: tuple[FakeMode
     assert (await say(session, "and again"))[-2:] == ["and ", "again "]
 
 
-@pytest.mark.seconds(60)
 async def test_codex_ignores_the_end_of_its_input(
     editor: Editor, workspace: Path, fake_model: tuple[FakeModel, str], real_reactor: Any
 ) -> None:
@@ -381,8 +389,8 @@ async def test_codex_ignores_the_end_of_its_input(
     assert len(members(group)) >= 2, "the launcher and the agent"
     started = real_reactor.seconds()
     await session.connection.close()
-    assert members(group) == []
-    assert 0.9 < real_reactor.seconds() - started < 10
+    assert real_reactor.seconds() - started > 0.9
+    await until(real_reactor, lambda: members(group) == [])
 
 
 def session_group(session: ClientSession) -> int:
