@@ -18,7 +18,6 @@ from acp_twisted.agent.unstable import Subagents
 from acp_twisted.agent.v2.asking import AskingConnection
 from acp_twisted.agent.v2.client_calls import SessionClient
 from acp_twisted.agent.v2.context import PromptContext
-from acp_twisted.agent.v2.convert import as_second
 from acp_twisted.agent.v2.prompt import Prompt
 from acp_twisted.agent.v2.rules import refuse_unknown
 from acp_twisted.agent.v2.session import AgentSession

@@ -1,8 +1,5 @@
 """
-What a handler that serves both versions hands over in the words of version 1, in those of version 2.
-
-This is for plain answers that look alike in both, such as the id of a new session.  There is nothing that translates a
-conversation.
+What an agent that speaks both versions says of itself in the words of version 1, in those of version 2.
 """
 
 from __future__ import annotations
@@ -10,25 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from acp_twisted.schema import v1, v2
-from acp_twisted.schema.converter import structure, unstructure
-from acp_twisted.schema.values import Model
-
-_RENAMED = {"AuthenticateResponse": "LoginAuthResponse", "LogoutResponse": "LogoutAuthResponse"}
-_FIRST = (v1.__name__, f"{v1.__name__}_unstable")
-
-
-def as_second(value: Any) -> Any:
-    """
-    An object of version 1 as one of version 2, if that has a class of the same name and it fits; anything else as it
-    is.
-
-    @raise SchemaError: when it does not fit.
-    """
-    if not isinstance(value, Model) or type(value).__module__ not in _FIRST:
-        return value
-    name = type(value).__name__
-    kind = getattr(v2, _RENAMED.get(name, name), None)
-    return value if kind is None else structure(unstructure(value), kind)
+from acp_twisted.schema.alike import as_second
 
 
 def auth_method(method: Any) -> v2.AuthMethod:
@@ -73,5 +52,6 @@ def capabilities(first: v1.AgentCapabilities) -> v2.AgentCapabilities:
             additional_directories=(
                 v2.SessionAdditionalDirectoriesCapabilities() if session.additional_directories is not None else None
             ),
+            system_prompt=as_second(session.system_prompt),
         )
     )

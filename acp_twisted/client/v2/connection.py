@@ -543,15 +543,7 @@ def _permission_cancelled(request: IncomingRequest, stop: Callable[[str], object
 
 def _answer_of_either(handler: Bound, params: object, connection: object) -> object:
     result = outcome(handler(params, connection))
-    return result.addCallback(_as_v2) if isinstance(result, Deferred) else _as_v2(result)
-
-
-def _as_v2(answer: object) -> object:
-    if isinstance(answer, v1.RequestPermissionResponse):
-        return structure(unstructure(answer), v2.RequestPermissionResponse)
-    if isinstance(answer, v1.CreateElicitationResponse):
-        return structure(unstructure(answer), v2.CreateElicitationResponse)
-    return answer
+    return result.addCallback(as_second) if isinstance(result, Deferred) else as_second(result)
 
 
 def _as_error(failure: Failure) -> AcpError:
