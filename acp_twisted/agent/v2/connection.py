@@ -39,6 +39,7 @@ from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.router import TAKEN
 from acp_twisted.schema import v2
 from acp_twisted.schema.methods import Method
+from acp_twisted.schema.alike import as_second
 from acp_twisted.schema.vocabulary import vocabulary
 from acp_twisted.turn.foreground import Work
 

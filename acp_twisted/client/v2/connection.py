@@ -35,8 +35,8 @@ from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
-from acp_twisted.schema import v1, v2
-from acp_twisted.schema.converter import structure, unstructure
+from acp_twisted.schema import v2
+from acp_twisted.schema.alike import as_second
 from acp_twisted.schema.vocabulary import vocabulary
 
 if TYPE_CHECKING:
