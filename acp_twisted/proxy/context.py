@@ -22,7 +22,7 @@ from acp_twisted.proxy.passage import FOR_GOOD, PassingRequest, Way
 from acp_twisted.proxy.port import Port
 from acp_twisted.schema.converter import structure, unstructure
 from acp_twisted.schema.methods import Kind, Method
-from acp_twisted.schema.vocabulary import Vocabulary
+from acp_twisted.schema.vocabulary import Vocabulary, vocabulary_of
 
 _log = Logger()
 
@@ -46,7 +46,10 @@ class ProxySide:
     One side of a proxy, to send to: the client's or the agent's, whoever stands between.
     """
 
-    def __init__(self, way: Way, vocabulary: Vocabulary) -> None:
+    def __init__(self, way: Way, vocabulary: Vocabulary | None = None) -> None:
+        """
+        @param vocabulary: the only words that may be sent; L{None} for those of every version.
+        """
         self._way = way
         self._vocabulary = vocabulary
 
@@ -91,7 +94,8 @@ class ProxySide:
         self._way.port.send_cancel_request(request_id)
 
     def _method(self, message: object, kind: Kind) -> Method:
-        method = self._vocabulary.for_params(type(message))
+        words = self._vocabulary or vocabulary_of(type(message))
+        method = None if words is None else words.for_params(type(message))
         if method is None or method.kind != kind:
             raise TypeError(f"{type(message).__name__} is no {kind} of the protocol")
         return method

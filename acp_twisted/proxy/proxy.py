@@ -17,14 +17,14 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError, AcpError, InternalError
 from acp_twisted.handlers import Bound, Handler, two_arguments
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
-from acp_twisted.jsonrpc.splice import NOTIFICATION, REQUEST
+from acp_twisted.jsonrpc.splice import NOTIFICATION, REQUEST, RESULT
 from acp_twisted.limits import Limits
 from acp_twisted.proxy.context import Handling, ProxySide, Side
-from acp_twisted.proxy.passage import PassingRequest, Way
-from acp_twisted.proxy.port import Interceptor, Port
+from acp_twisted.proxy.passage import Passage, PassingRequest, Way
+from acp_twisted.proxy.port import Interceptor, Port, decoded_or_none
 from acp_twisted.proxy.spelling import OLDER, PRESENT, Spelling
 from acp_twisted.schema.methods import Kind
-from acp_twisted.schema.vocabulary import V1, Vocabulary
+from acp_twisted.schema.vocabulary import V1, VERSIONS, Vocabulary, vocabulary, vocabulary_of
 from acp_twisted.transports.stdio import StdioAgentTransport
 
 _log = Logger()
@@ -40,6 +40,7 @@ class Taken:
     @ivar origin: from which side.
     @ivar method: which method; L{None} is all that have no handler of their own.
     @ivar raw: whether the handler works with JSON.
+    @ivar vocabulary: what has the class that it was set for; L{None} where it was set for a name.
     """
 
     origin: Side
@@ -47,6 +48,7 @@ class Taken:
     method: str | None
     handler: Bound
     raw: bool
+    vocabulary: Vocabulary | None = None
 
 
 @implementer(IMessageReceiverFactory)
@@ -55,11 +57,13 @@ class AcpProxy:
     """
     A proxy: what it takes out of the stream between a client and an agent.  Everything else passes.  One object serves
     any number of connections, each of them to a conductor.  Made by L{AcpProxy.builder}.
+
+    @ivar vocabulary: what gives all messages their types; L{None} if that is up to the version that is spoken.
     """
 
     name: str
     taken: Sequence[Taken]
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None
     spelling: Spelling
     limits: Limits
 
@@ -94,18 +98,48 @@ class ProxyConnection:
 
     def __init__(self, proxy: AcpProxy, clock: IReactorTime) -> None:
         self.proxy = proxy
-        self.port = port = Port(self, clock, proxy.limits, spelling=proxy.spelling, leads=True)
+        self.port = port = _ProxyPort(self, clock, proxy.limits, spelling=proxy.spelling, leads=True)
         to_agent, to_client = Way(port, wrapped=True), Way(port)
         port.onward = {False: to_agent, True: to_client}
         port.feeders = [port]
         self.client = ProxySide(to_client, proxy.vocabulary)
         self.agent = ProxySide(to_agent, proxy.vocabulary)
+        self.speaks(proxy.vocabulary or V1)
+
+    def speaks(self, spoken: Vocabulary) -> None:
+        """
+        Take out what the proxy has handlers for, in the words of a version.  Of two handlers for one method, each of
+        them for a class, it is the one that has the version's; a single one has every message of its method, so that
+        none gets past it by being of another version.
+        """
         found: dict[tuple[bool, int, str | None], Interceptor] = {}
-        for each in proxy.taken:
-            vocabulary = None if each.raw else proxy.vocabulary
-            handling = Handling(each.handler, (self.client, self.agent), each.origin, vocabulary)
-            found[each.origin == "agent", _KINDS[each.kind], each.method] = handling
-        port.interceptors = found
+        for each in self.proxy.taken:
+            key = each.origin == "agent", _KINDS[each.kind], each.method
+            if key in found and each.vocabulary is not spoken:
+                continue
+            words = None if each.raw else each.vocabulary or spoken
+            found[key] = Handling(each.handler, (self.client, self.agent), each.origin, words)
+        self.port.interceptors = found
+
+    def initialized(self, answer: bytes) -> None:
+        """
+        The agent has answered C{initialize}, and so chosen the version that is spoken from here on.
+        """
+        told = decoded_or_none(answer)
+        version = told.get("protocolVersion") if isinstance(told, dict) else None
+        if self.proxy.vocabulary is not None or type(version) is not int or version not in VERSIONS:
+            return
+        spoken = vocabulary(version)
+        self.speaks(spoken)
+        handled = {(each.origin, each.method) for each in self.proxy.taken if each.vocabulary in (None, spoken)}
+        for each in self.proxy.taken:
+            if (each.origin, each.method) not in handled:
+                _log.warn(
+                    "the proxy {name} has no handler for {method} in version {version}, which is spoken",
+                    name=self.proxy.name,
+                    method=each.method,
+                    version=version,
+                )
 
     def close(self) -> Deferred[None]:
         """
@@ -148,13 +182,36 @@ class ProxyConnection:
         return True
 
 
+class _ProxyPort(Port):
+    """
+    The link of a proxy, which hears what the agent answers to C{initialize}.
+    """
+
+    def ask(self, passage: Passage, params: bytes) -> None:
+        """
+        See L{Port}.
+        """
+        if passage.method == "initialize" and passage.way.wrapped:
+            settle, owner = passage.settle, self._owner
+
+            def answered(kind: int, body: bytes) -> None:
+                if kind == RESULT and isinstance(owner, ProxyConnection):
+                    owner.initialized(body)
+                settle(kind, body)
+
+            passage.settle = answered
+        super().ask(passage, params)
+
+
 class AcpProxyBuilder:
     """
     Collects what a proxy is made of; nothing is needed, and a proxy of nothing lets everything pass.
 
     Each C{…_handler} method takes the name of a method, or the class of its params, and a function of the message, or
     of the message and its L{ProxyContext<acp_twisted.proxy.context.ProxyContext>}.  The message is an object of the
-    schema where the protocol has the method, else (and with C{raw}) JSON.
+    schema where the protocol has the method, else (and with C{raw}) JSON.  A class is of one version of the protocol:
+    a method may have a handler for the class of each.  With a name, messages are objects of the version that the agent
+    has chosen in its answer to C{initialize}, which is itself read in the words of version 1.
 
     A request's handler returns the result, or L{PASS<acp_twisted.proxy.context.PASS>}, or what C{context.forward()}
     gives; or it raises.  A notification's handler passes the message on with C{context.forward()} or by returning
@@ -163,8 +220,8 @@ class AcpProxyBuilder:
 
     def __init__(self) -> None:
         self._name = "proxy"
-        self._taken: dict[tuple[Side, Kind, str | None], tuple[Bound, bool]] = {}
-        self._vocabulary = V1
+        self._taken: list[Taken] = []
+        self._vocabulary: Vocabulary | None = None
         self._spelling = PRESENT
         self._limits = Limits()
 
@@ -184,8 +241,8 @@ class AcpProxyBuilder:
 
     def protocol(self, vocabulary: Vocabulary) -> AcpProxyBuilder:
         """
-        The version of the protocol that gives messages their types; version 1 unless said otherwise.  What passes is
-        of any version.
+        The version of the protocol that gives messages their types, whatever version is spoken; to be said before there
+        are handlers for its classes.
         """
         self._vocabulary = vocabulary
         return self
@@ -243,16 +300,21 @@ class AcpProxyBuilder:
     def _take(
         self, origin: Side, kind: Kind, method: str | type | None, handler: Handler, raw: bool, setter: str
     ) -> AcpProxyBuilder:
-        name = method
+        words: Vocabulary | None = None
+        name: str | None = None
         if isinstance(method, type):
-            found = self._vocabulary.for_params(method)
+            words = self._vocabulary or vocabulary_of(method)
+            found = None if words is None else words.for_params(method)
             if found is None or found.kind != kind:
                 raise TypeError(f"{setter}: {method.__name__} is no {kind} of the protocol")
             name = found.name
-        key: tuple[Side, Kind, str | None] = (origin, kind, name if isinstance(name, str) else None)
-        if key in self._taken:
-            raise ValueError(f"{setter}: {name} has a handler already")
-        self._taken[key] = (two_arguments(handler, setter), raw)
+        else:
+            name = method
+        for each in self._taken:
+            same = (each.origin, each.kind, each.method) == (origin, kind, name)
+            if same and (words is None or each.vocabulary in (None, words)):
+                raise ValueError(f"{setter}: {name} has a handler already")
+        self._taken.append(Taken(origin, kind, name, two_arguments(handler, setter), raw, words))
         return self
 
     def build(self) -> AcpProxy:
@@ -261,10 +323,7 @@ class AcpProxyBuilder:
         """
         return AcpProxy(
             name=self._name,
-            taken=tuple(
-                Taken(origin, kind, method, handler, raw)
-                for (origin, kind, method), (handler, raw) in self._taken.items()
-            ),
+            taken=tuple(self._taken),
             vocabulary=self._vocabulary,
             spelling=self._spelling,
             limits=self._limits,

@@ -76,6 +76,11 @@ class Vocabulary:
 
 V1: Final = Vocabulary(1, v1, methods.METHODS)
 
+VERSIONS: Final = (1, 2)
+"""All that there are."""
+
+_MODULES: Final = {f"v{version}": version for version in VERSIONS}
+
 
 @cache
 def vocabulary(version: int) -> Vocabulary:
@@ -91,3 +96,15 @@ def vocabulary(version: int) -> Vocabulary:
 
         return Vocabulary(2, v2, methods_v2.METHODS)
     raise ValueError(f"there is no protocol version {version}")
+
+
+def vocabulary_of(cls: type) -> Vocabulary | None:
+    """
+    The words that a class of the schema is one of; L{None} for any other class.
+    """
+    for base in cls.__mro__:
+        package, _, name = base.__module__.rpartition(".")
+        version = name.removesuffix("_unstable")
+        if package == __package__ and version in _MODULES:
+            return vocabulary(_MODULES[version])
+    return None

@@ -1,0 +1,1 @@
+A proxy may have a handler for the class of each version of the protocol, and ``context.client`` and ``context.agent`` send the objects of either; a handler that is set for a method's name is given objects of the version that the agent has chosen.
