@@ -20,6 +20,7 @@ class Limits:
     What one connection may use.  Bytes are bytes on the wire, times are seconds.
 
     @ivar max_message_bytes: one message; a longer one is skipped to its end and refused with -32600.
+    @ivar max_batch_entries: messages in one JSON-RPC batch, where batches are taken at all; a larger one is refused.
     @ivar high_water_bytes: unsent output above which whoever produces it is asked to wait.
     @ivar low_water_bytes: unsent output below which he may go on.
     @ivar pause_reading_bytes: unsent output above which no more is read from a peer that does not read.
@@ -65,6 +66,7 @@ class Limits:
     """
 
     max_message_bytes: int = field(default=64 * MiB, validator=_positive)
+    max_batch_entries: int = field(default=1000, validator=_positive)
     high_water_bytes: int = field(default=256 * KiB, validator=_positive)
     low_water_bytes: int = field(default=64 * KiB, validator=_positive)
     pause_reading_bytes: int = field(default=16 * MiB, validator=_positive)

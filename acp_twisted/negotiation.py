@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from acp_twisted.errors import InvalidParams, UnsupportedVersion
+from acp_twisted.errors import InvalidParams, InvalidRequest, UnsupportedVersion
 
 UNKNOWN: Final = {"name": "unknown", "version": "unknown"}
 """What is known of a client that does not say who it is, though its version has it say so."""
@@ -45,6 +45,16 @@ def requested_version(params: object) -> int:
     if type(version) is not int or not 0 <= version <= 65535:
         raise InvalidParams(data=[{"path": "$.protocolVersion", "reason": "must be a whole number up to 65535"}])
     return version
+
+
+def check_id(request_id: object, august_draft: bool) -> None:
+    """
+    Hold a request of version 2 to what its id may be: the draft of August 2026 had null, as version 1 has.
+
+    @raise InvalidRequest: when it is null, and must not be.
+    """
+    if request_id is None and not august_draft:
+        raise InvalidRequest("The id of a request is a string or an integer")
 
 
 def in_words_of(selected: int, params: dict[str, Any]) -> dict[str, Any]:

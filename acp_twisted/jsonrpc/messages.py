@@ -123,6 +123,7 @@ class Malformed:
     @ivar is_json: whether the line is JSON at all.
     @ivar is_object: whether it is a JSON object.
     @ivar is_notification: whether it has a method and no id member at all, so that nobody waits for an answer.
+    @ivar entries: what is in it where it is a JSON array, as a batch is; else nothing.
     @ivar stray: whether nothing in it asks for an answer and little says that it was meant as a message: no JSON, no
         object, or an object without a C{jsonrpc} member that has no readable id beside a method.  Banners and log lines
         on an agent's stdout are; a client skips them and writes nothing back (B39).
@@ -135,6 +136,7 @@ class Malformed:
     is_object: bool = True
     is_notification: bool = False
     stray: bool = False
+    entries: list[Any] = field(factory=list, repr=False, eq=False)
 
 
 Message: TypeAlias = "Request | Notification | Response | Malformed"
@@ -184,15 +186,26 @@ def parse(data: bytes) -> Message:
         message = _loads(data)
     except (ValueError, RecursionError) as failure:
         return Malformed(_parse_error(failure), is_json=False, is_object=False, stray=True)
+    return classify(message, len(data))
+
+
+def classify(message: Any, size: int) -> Message:
+    """
+    Say what one JSON value is.
+
+    @param size: how many bytes it had.
+    """
     if type(message) is not dict:
-        what = "a batch is not supported" if type(message) is list else "not an object"
-        return Malformed(InvalidRequest(data={"reason": what}), is_object=False, stray=True)
+        if type(message) is list:
+            reason = InvalidRequest(data={"reason": "a batch is not supported"})
+            return Malformed(reason, is_object=False, stray=True, entries=message)
+        return Malformed(InvalidRequest(data={"reason": "not an object"}), is_object=False, stray=True)
     method = message.get("method")
     if type(method) is str and message.get("jsonrpc") == "2.0":
         params = message.get("params")
         if params is None or type(params) is dict or type(params) is list:
             if "id" not in message:
-                return Notification(method, params, len(data))
+                return Notification(method, params, size)
             id = message["id"]
             kind = type(id)
             if kind is str or id is None or (kind is int and _INT64_MIN <= id <= _INT64_MAX):

@@ -27,29 +27,29 @@ from acp_twisted.errors import (
     RequestCancelled,
 )
 from acp_twisted.interfaces import IInstrument, ILaneReceiver, IMessageTransport
+from acp_twisted.jsonrpc.batches import Batch, is_meant
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
-from acp_twisted.jsonrpc.framing import HEAD_BYTES
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.instrument import watch_call, watch_handling, watch_notification, watch_request
 from acp_twisted.jsonrpc.lanes import Lanes
 from acp_twisted.jsonrpc.messages import (
     EncodeError,
     Id,
-    Malformed,
+    Message,
     Notification,
     Request,
     Response,
+    classify,
     error_bytes,
-    id_from_tail,
     id_key,
     notification_bytes,
     parse,
-    read_head,
     result_bytes,
 )
 from acp_twisted.jsonrpc.outgoing import Outgoing
 from acp_twisted.jsonrpc.router import TAKEN, IRouter
+from acp_twisted.jsonrpc.unread import Unread
 from acp_twisted.limits import Limits
 
 _log = Logger()
@@ -63,9 +63,9 @@ class Peer:
     """
     One side of the conversation.
 
-    @ivar stray_messages: how many received lines were no messages at all.
     @ivar instrument: watches what passes, if anybody does.
-    @ivar unread_messages: how many were meant as messages, and too long or too broken to be read.
+    @ivar takes_batches: whether an array is a batch, rather than no message: set where a version of the protocol is
+        spoken that has them.
     @param router: who handles what arrives.
     @param clock: runs the timeouts.
     @param dialect: how requests are cancelled.
@@ -89,15 +89,14 @@ class Peer:
         self.limits = limits
         self.dialect = dialect
         self.request_timeout = request_timeout
-        self._answers_noise = answers_noise
         self.instrument: IInstrument | None = None
-        self.stray_messages = 0
-        self.unread_messages = 0
+        self.takes_batches = False
         self._transport: IMessageTransport | None = None
         self._lost: AcpConnectionError | None = None
         self._input_over = False
         self._closing = False
         self._incoming: dict[Hashable, IncomingRequest] = {}
+        self._in_batch: dict[Hashable, Batch] = {}
         self._held: dict[object, Callable[[str], object]] = {}
         self._full = False
         self._room: Waiters[None] = Waiters()
@@ -106,6 +105,7 @@ class Peer:
         self._drain_timer: IDelayedCall | None = None
         self.lanes = Lanes(limits, self._pause_reading, self._resume_reading, self._flooded)
         self._outgoing = Outgoing(clock, limits, dialect, self.lanes, self._send)
+        self._unread = Unread(limits, self._outgoing, answers_noise)
 
     def route_to(self, router: IRouter) -> None:
         """
@@ -225,6 +225,20 @@ class Peer:
 
     # ---- what we receive
 
+    @property
+    def stray_messages(self) -> int:
+        """
+        How many received lines were no messages at all.
+        """
+        return self._unread.stray
+
+    @property
+    def unread_messages(self) -> int:
+        """
+        How many were meant as messages, and too long or too broken to be read.
+        """
+        return self._unread.broken
+
     def connection_made(self, transport: IMessageTransport) -> None:
         """
         See L{IMessageReceiver}.
@@ -239,15 +253,33 @@ class Peer:
         """
         See L{IMessageReceiver}.  No exception leaves it (rule 7).
         """
-        parsed = parse(message)
-        if isinstance(parsed, Notification):
-            self._notification(parsed, len(message))
-        elif isinstance(parsed, Response):
-            self._outgoing.answered(parsed, len(message))
-        elif isinstance(parsed, Request):
-            self._request(parsed, len(message))
+        self._take(parse(message), len(message), message, None)
+
+    def _take(self, message: Message, size: int, line: bytes, batch: Batch | None) -> None:
+        if isinstance(message, Notification):
+            self._notification(message, size)
+        elif isinstance(message, Response):
+            self._outgoing.answered(message, size)
+        elif isinstance(message, Request):
+            self._request(message, size, batch)
+        elif message.entries and batch is None and self._is_batch(message.entries):
+            self._take_batch(message.entries, size)
         else:
-            self._malformed(parsed, message)
+            self._unread.malformed(message, line, self._send if batch is None else batch.add)
+
+    def _is_batch(self, entries: list[Any]) -> bool:
+        return (
+            self.takes_batches
+            and len(entries) <= self.limits.max_batch_entries
+            and (self._unread.answers_noise or is_meant(entries))
+        )
+
+    def _take_batch(self, entries: list[Any], size: int) -> None:
+        batch = Batch(self._send)
+        share = size // len(entries)
+        for each in entries:
+            self._take(classify(each, share), share, b"", batch)
+        batch.done()
 
     def remainder_received(self, message: bytes) -> None:
         """
@@ -261,16 +293,7 @@ class Peer:
         """
         See L{IMessageReceiver}.
         """
-        _log.warn(
-            "a message of {size} bytes is over the limit of {limit}", size=size, limit=self.limits.max_message_bytes
-        )
-        self.unread_messages += 1
-        known = read_head(head)
-        if known.is_response:
-            self._outgoing.answered_too_large(known.id if known.has_id else id_from_tail(tail), size)
-        elif known.has_id or self._answers_noise:
-            data = {"maxMessageBytes": self.limits.max_message_bytes, "size": size}
-            self._send(error_bytes(known.id, InvalidRequest("Message too large", data)))
+        self._unread.oversized(head, size, tail, self._send)
 
     def unanswerable(self, request_id: Id, error: AcpError) -> None:
         """
@@ -278,36 +301,6 @@ class Peer:
         caller gets C{error} instead, behind what came before.
         """
         self._outgoing.unanswerable(request_id, error)
-
-    def _malformed(self, bad: Malformed, line: bytes) -> None:
-        if not bad.is_json:
-            self._unreadable(bad, line)
-        if bad.stray:
-            self.stray_messages += 1
-        else:
-            self.unread_messages += 1
-        if not bad.stray or self.stray_messages == 1:
-            _log.warn("received what is no message: {error} {reason}", error=bad.error, reason=bad.error.data)
-        if (bad.has_id and not bad.stray) or (self._answers_noise and not bad.is_notification):
-            self._send(error_bytes(bad.id, bad.error))
-
-    def _unreadable(self, bad: Malformed, line: bytes) -> None:
-        """
-        A line that is no JSON may begin as a message all the same: a number that is not finite or half of a surrogate
-        pair stands in its middle, say.  Somebody waits for what it was: our caller for an answer; and for an answer to
-        a request the peer, whom a client, unlike an agent, writes no error without id.
-        """
-        head = line[:HEAD_BYTES]
-        if b'"jsonrpc"' not in head:
-            return
-        self.unread_messages += 1
-        known = read_head(head)
-        if not known.has_id:
-            return
-        if known.is_response:
-            self._outgoing.answered(Response(known.id, problem="the answer is not JSON"), len(line))
-        elif known.method is not None and not self._answers_noise:
-            self._send(error_bytes(known.id, bad.error))
 
     def _notification(self, notification: Notification, size: int) -> None:
         if notification.method == self.dialect.method:
@@ -347,14 +340,17 @@ class Peer:
             _log.failure("cancelling {method} failed", method=request.method)
             request.fail(RequestCancelled())
 
-    def _request(self, message: Request, size: int) -> None:
+    def _request(self, message: Request, size: int, batch: Batch | None) -> None:
         key = id_key(message.id)
         refusal = self._refusal(message, key)
         if refusal is not None:
-            self._send(error_bytes(message.id, refusal))
+            (self._send if batch is None else batch.add)(error_bytes(message.id, refusal))
             return
         request = IncomingRequest(self, message.id, message.method, message.params)
         self._incoming[key] = request
+        if batch is not None:
+            batch.expect()
+            self._in_batch[key] = batch
         if self.instrument is None:
             self._serve(request, size)
         else:
@@ -411,9 +407,13 @@ class Peer:
         request.answered = True
         if request.ended is not None:
             request.ended(error)
-        self._incoming.pop(id_key(request.id), None)
+        key = id_key(request.id)
+        self._incoming.pop(key, None)
+        batch = self._in_batch.pop(key, None)
         if self.dialect.answers or self.dialect.method not in request.token.triggers:
-            self._send(message)
+            (self._send if batch is None else batch.answered)(message)
+        elif batch is not None:
+            batch.done()
         if not self._incoming:
             self._drained()
 
@@ -572,6 +572,7 @@ class Peer:
         self._input_over = True
         self._stop_drain_timer()
         requests, self._incoming = self._incoming, {}
+        self._in_batch.clear()
         for request in requests.values():
             # No answer can be sent any more, whoever would give it.
             request.answered = True

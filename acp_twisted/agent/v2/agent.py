@@ -65,10 +65,12 @@ class VersionedAgent(AcpAgent):
 
     @ivar versions: the versions that it speaks.
     @ivar second: what it is in the words of version 2; the rest of it is in those of version 1.
+    @ivar august_draft: whether it takes what only the draft of August 2026 allows.
     """
 
     versions: Sequence[int]
     second: SecondHalf
+    august_draft: bool = False
 
     def build_receiver(self, clock: IReactorTime) -> IMessageReceiver:
         """
@@ -104,6 +106,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
     _accept: Bound | None
     _second_capabilities: v2.AgentCapabilities | None
     _second_auth_methods: Sequence[v2.AuthMethod] | None
+    _august_draft: bool
 
     @classmethod
     def going_on(cls, builder: AcpAgentBuilder, versions: Sequence[int]) -> VersionedAgentBuilder:
@@ -126,6 +129,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         made._accept = None
         made._second_capabilities = None
         made._second_auth_methods = None
+        made._august_draft = False
         return made
 
     def for_versions(self, *versions: int) -> Self:
@@ -137,6 +141,15 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         if not versions or set(versions) - set(VERSIONS):
             raise ValueError(f"the protocol versions are some of {VERSIONS}, not {versions}")
         self._for = frozenset(versions)
+        return self
+
+    def august_draft(self, take: bool = True) -> Self:
+        """
+        Whether connections of version 2 take what its draft of August 2026 allows and today's does not: JSON-RPC
+        batches, of at most C{Limits.max_batch_entries}, and requests whose id is null.  They are refused with -32600
+        unless this is said.  Nothing of it is ever sent but the answers to a batch, which are one array.
+        """
+        self._august_draft = take
         return self
 
     def _on(self, method: str, handler: Handler, setter: str) -> Self:
@@ -251,7 +264,8 @@ class VersionedAgentBuilder(AcpAgentBuilder):
             gates=self._gates(words, RULES),
         )
         told = {each.name: getattr(first, each.name) for each in fields(AcpAgent)}
-        return VersionedAgent(**{**told, "prompt": _ending(first.prompt)}, versions=self._versions, second=second)
+        told["prompt"] = _ending(first.prompt)
+        return VersionedAgent(**told, versions=self._versions, second=second, august_draft=self._august_draft)
 
     def _build_first(self, prompt: tuple[Bound, bool]) -> AcpAgent:
         """

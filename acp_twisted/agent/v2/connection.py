@@ -37,9 +37,10 @@ from acp_twisted.jsonrpc.cancellation import in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.router import TAKEN
+from acp_twisted.negotiation import check_id
 from acp_twisted.schema import v2
-from acp_twisted.schema.methods import Method
 from acp_twisted.schema.alike import as_second
+from acp_twisted.schema.methods import Method
 from acp_twisted.schema.vocabulary import vocabulary
 from acp_twisted.turn.foreground import Work
 
@@ -183,8 +184,7 @@ class AgentConnection(AskingConnection):
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
         name = request.method
-        if request.id is None:
-            raise InvalidRequest("The id of a request is a string or an integer")
+        check_id(request.id, self.agent.august_draft)
         if name == "initialize":
             return self._initialize(request, gate)
         if not self._initialized:

@@ -20,7 +20,7 @@ from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.peer import Peer
 from acp_twisted.jsonrpc.router import IRouter
-from acp_twisted.negotiation import choose, in_words_of, requested_version
+from acp_twisted.negotiation import check_id, choose, in_words_of, requested_version
 
 if TYPE_CHECKING:
     from acp_twisted.agent.v2.agent import VersionedAgent
@@ -47,6 +47,7 @@ class Negotiation:
         self._clock = clock
         self.peer = Peer(self, clock, agent.limits, request_timeout=agent.request_timeout, answers_noise=True)
         self.peer.instrument = agent.instrument
+        self.peer.takes_batches = agent.august_draft
 
     @property
     def is_open(self) -> bool:
@@ -96,10 +97,14 @@ class Negotiation:
         """
         See L{IRouter}.
         """
-        if request.method != "initialize" or request.id is None:
+        if request.method != "initialize":
             raise InvalidRequest("initialize comes first", {"method": request.method})
+        if 1 not in self.agent.versions:
+            check_id(request.id, self.agent.august_draft)
         wanted = requested_version(request.params)
         version = choose(self.agent.versions, wanted)
+        if version == 2:
+            check_id(request.id, self.agent.august_draft)
         if version != wanted:
             params: Any = request.params
             request.params = in_words_of(version, params)
@@ -120,6 +125,7 @@ class Negotiation:
 
     def _agreed(self, result: object, connection: FirstConnection | AgentConnection) -> object:
         self.connection = connection
+        self.peer.takes_batches = self.agent.august_draft and isinstance(connection, AgentConnection)
         return result
 
     def _refused(self, failure: Failure) -> Failure:

@@ -44,6 +44,7 @@ class VersionedClient:
     @ivar capabilities: what it can do, in the words of version 2.
     @ivar spares_background: whether permission requests for background work stay open when a session is cancelled.
     @ivar gates: what messages of version 2 are held to.
+    @ivar august_draft: whether it takes what only the draft of August 2026 allows.
     """
 
     versions: Sequence[int]
@@ -52,6 +53,7 @@ class VersionedClient:
     capabilities: v2.ClientCapabilities
     spares_background: bool = True
     gates: Gates | None = None
+    august_draft: bool = False
 
     @property
     def handlers(self) -> Handlers:
@@ -136,6 +138,7 @@ class VersionedClientBuilder(AcpClientBuilder):
     _versions: Sequence[int]
     _second_capabilities: v2.ClientCapabilities | None
     _spares_background: bool
+    _august_draft: bool
 
     @classmethod
     def going_on(cls, builder: AcpClientBuilder, versions: Sequence[int]) -> VersionedClientBuilder:
@@ -152,6 +155,7 @@ class VersionedClientBuilder(AcpClientBuilder):
         made._versions = tuple(sorted(set(versions), reverse=True))
         made._second_capabilities = None
         made._spares_background = True
+        made._august_draft = False
         return made
 
     def client_capabilities_v2(self, capabilities: v2.ClientCapabilities) -> Self:
@@ -168,6 +172,15 @@ class VersionedClientBuilder(AcpClientBuilder):
         on cancellation has all of them answered, which C{False} does.
         """
         self._spares_background = spare
+        return self
+
+    def august_draft(self, take: bool = True) -> Self:
+        """
+        Whether connections of version 2 take what its draft of August 2026 allows and today's does not: JSON-RPC
+        batches, of at most C{Limits.max_batch_entries}, and requests whose id is null.  They are refused with -32600
+        unless this is said.  Nothing of it is ever sent but the answers to a batch, which are one array.
+        """
+        self._august_draft = take
         return self
 
     def build(self) -> VersionedClient:  # type: ignore[override]  # it takes the place of the other from here on
@@ -194,5 +207,6 @@ class VersionedClientBuilder(AcpClientBuilder):
             info=info,
             capabilities=capabilities,
             spares_background=self._spares_background,
+            august_draft=self._august_draft,
             gates=self._gates(words, RULES),
         )
