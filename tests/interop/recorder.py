@@ -4,7 +4,7 @@ Writes down a conversation at our own end of it, inside of the process: in the o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -148,8 +148,13 @@ class Recorded:
 
     def connect_receiver(self, reactor: Any, receiver: IMessageReceiver, limits: Limits) -> Deferred[IMessageTransport]:
         recording = RecordedReceiver(receiver, self.record)
-        made: Deferred[Any] = open_link(reactor, self._where, recording, limits)
-        return made.addCallback(lambda _: recording.transport)
+
+        def connected(_: object) -> IMessageTransport:
+            transport: Any = recording.transport
+            return cast(IMessageTransport, transport)
+
+        made: Deferred[IMessageTransport] = open_link(reactor, self._where, recording, limits).addCallback(connected)
+        return made
 
     def refused(self, code: int) -> list[int | str]:
         """
