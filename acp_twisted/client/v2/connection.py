@@ -35,6 +35,7 @@ from acp_twisted.jsonrpc.calls import Call
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
 from acp_twisted.jsonrpc.signal import CancellationSignal
+from acp_twisted.negotiation import check_id
 from acp_twisted.schema import v2
 from acp_twisted.schema.alike import as_second
 from acp_twisted.schema.vocabulary import vocabulary
@@ -70,6 +71,7 @@ class ClientConnection(Connection):
             gates=client.gates,
             instrument=client.first.instrument,
         )
+        self.peer.takes_batches = client.august_draft
         self.client = client
         self.agent_capabilities = v2.AgentCapabilities()
         self.agent_info: v2.Implementation | None = None
@@ -406,8 +408,7 @@ class ClientConnection(Connection):
         """
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
-        if request.id is None:
-            raise InvalidRequest("The id of a request is a string or an integer")
+        check_id(request.id, self.client.august_draft)
         if self.initialized is None:
             raise InvalidRequest("initialize comes first", {"method": request.method})
         if self.vocabulary.get(request.method) is None and not request.method.startswith("_"):
