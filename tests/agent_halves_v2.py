@@ -38,8 +38,8 @@ class UnagreedHalf(Half):
     An agent that was asked nothing yet.
     """
 
-    def __init__(self, made: VersionedAgentBuilder) -> None:
-        clock = Clock()
+    def __init__(self, made: VersionedAgentBuilder, clock: Clock | None = None) -> None:
+        clock = Clock() if clock is None else clock
         self.negotiation: Negotiation = built(made).connect(clock)
         super().__init__(self.negotiation, clock)
 
@@ -67,8 +67,10 @@ class AgentHalf(UnagreedHalf):
     An agent of version 2, initialized, with the session C{s1}.
     """
 
-    def __init__(self, made: VersionedAgentBuilder, *, capabilities: dict[str, Any] | None = None) -> None:
-        super().__init__(made)
+    def __init__(
+        self, made: VersionedAgentBuilder, *, capabilities: dict[str, Any] | None = None, clock: Clock | None = None
+    ) -> None:
+        super().__init__(made, clock)
         offered = CLIENT_CAPABILITIES if capabilities is None else capabilities
         answer = self.initialize(2, info=INFO, capabilities=offered)
         assert answer["result"]["protocolVersion"] == 2

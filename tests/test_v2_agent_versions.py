@@ -13,11 +13,14 @@ from typing import Any
 import pytest
 from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder, built
 from halves import AgentHalf as FirstHalf
+from test_agent_connection import ThreadlessClock
 from twisted.internet.defer import Deferred
 
-from acp_twisted import AcpAgent, PromptContext
+from acp_twisted import AcpAgent, PromptContext, SyncPromptContext
+from acp_twisted.agent.blocking import SyncAgentConnection, blocking
 from acp_twisted.agent.v2.agent import VersionedAgent
 from acp_twisted.errors import InvalidParams, UnsupportedVersion
+from acp_twisted.jsonrpc.cancellation import current_token
 from acp_twisted.negotiation import choose, in_words_of, requested_version
 from acp_twisted.schema import v1, v2
 from acp_twisted.tap import load_agent
@@ -336,7 +339,7 @@ def test_an_agent_of_version_1_loads_nothing_of_version_2() -> None:
         "ours = [name for name in sys.modules if name.startswith('acp_twisted')]\n"
         "print([name for name in ours if set(name.split('.')) & set(rooms)])\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
     assert done.stdout.strip() == "[]"
 
 
@@ -362,3 +365,114 @@ def test_handlers_of_version_2_alone_have_its_names() -> None:
     half.send({"id": 2, "method": "auth/logout", "params": {}})
     assert [each["result"] for each in half.take()] == [{}, {}]
     assert done == ["in", "out"]
+
+
+def test_extensions_of_one_version() -> None:
+    """An extension's handler is for the versions that were named before it, as every other."""
+    made = builder(None, 1, 2)
+    made.for_versions(1).ext_request_handler("_n", lambda params: 1).ext_request_handler("_first", lambda params: 1)
+    made.for_versions(2).ext_request_handler("_n", lambda params: 2).ext_notification_handler("_t", lambda params: None)
+    answers = {}
+    for version in (1, 2):
+        half = UnagreedHalf(made)
+        half.initialize(version, info=INFO)
+        half.send({"id": 1, "method": "_n"}, {"id": 2, "method": "_first"})
+        numbered, first = half.take()
+        answers[version] = numbered["result"], first.get("result", first.get("error", {}).get("code"))
+    assert answers == {1: (1, 1), 2: (2, -32601)}
+    assert made.chosen_versions == (2,)
+    with pytest.raises(ValueError, match="_n has a handler already"):
+        made.ext_request_handler("_n", lambda params: 3)
+
+
+def test_what_handles_what_is_known_of_each_version() -> None:
+    """By the method's name in that version, with what serves both."""
+    made = AcpAgent.builder().protocol_versions(1, 2)
+    assert made.spoken_versions == (1, 2)
+    assert AcpAgent.builder().spoken_versions == (1,)
+    made.authenticate_handler(lambda request: None).for_versions(2).prompt_handler(lambda request: None)
+    assert [made.handles("session/prompt", each) for each in (1, 2)] == [False, True]
+    assert [made.handles("authenticate"), made.handles("auth/login", 2), made.handles("authenticate", 2)] == [
+        True,
+        True,
+        False,
+    ]
+    first = AcpAgent.builder().prompt_handler(lambda request: None)
+    assert [first.handles("session/prompt", each) for each in (1, 2)] == [True, False]
+
+
+def test_a_replay_that_was_made_for_version_2() -> None:
+    """C{for_versions(2).load_session_handler} has what wants a replay; the rest has whoever resumes."""
+    seen: list[str] = []
+    made = builder().for_versions(2).load_session_handler(lambda request: seen.append("replayed"))
+    made.resume_session_handler(lambda request: seen.append("resumed"))
+    half = AgentHalf(made)
+    params = {"sessionId": "old", "cwd": "/w"}
+    half.send({"id": 1, "method": "session/resume", "params": {**params, "replayFrom": {"type": "start"}}})
+    half.send({"id": 2, "method": "session/resume", "params": params})
+    assert [each["result"] for each in half.take() if "result" in each] == [{}, {}]
+    assert seen == ["replayed", "resumed"]
+    half.send({"id": 3, "method": "session/load", "params": params})
+    assert half.take()[0]["error"]["code"] == -32601
+    with pytest.raises(ValueError, match="session/load has a handler already"):
+        made.load_session_handler(lambda request: None)
+    with pytest.raises(ValueError, match="set_session_mode_handler: version 2 has no session/set_mode"):
+        made.set_session_mode_handler(lambda request: None)
+
+
+def test_a_replays_answer_in_the_words_of_version_1() -> None:
+    """What C{session/load} is answered with is good for what it is in version 2."""
+    half = AgentHalf(builder().load_session_handler(lambda request: v1.LoadSessionResponse(meta={"m": 1})))
+    params = {"sessionId": "old", "cwd": "/w", "replayFrom": {"type": "start"}}
+    half.send({"id": 1, "method": "session/resume", "params": params})
+    assert half.take()[-1]["result"] == {"_meta": {"m": 1}}
+
+
+def test_blocking_handlers_of_version_2_alone() -> None:
+    """What blocks is called in the pool, whichever setter it was given to."""
+    clock = ThreadlessClock()
+    done: list[object] = []
+
+    @blocking
+    def accept(request: object, connection: SyncAgentConnection) -> None:
+        done.append(connection.client_capabilities)
+
+    @blocking
+    def answer(request: object, context: SyncPromptContext) -> str:
+        done.append(type(context))
+        return "refusal"
+
+    @blocking
+    def tell(params: Any) -> Any:
+        done.append(params)
+        return params
+
+    made = builder().for_versions(2).prompt_handler(answer).accept_prompt_handler(accept)
+    half = AgentHalf(made.ext_request_handler("_tell", tell), clock=clock)
+    half.prompt()
+    half.send({"id": 6, "method": "_tell", "params": [1]})
+    assert (done, half.take()) == ([], [])
+    while clock.pool.jobs:
+        clock.pool.run()
+    assert done == [half.connection.client_capabilities, [1], SyncPromptContext]
+    assert half.said() == ["5: inserted", "user_message", "running", "6: done", "idle refusal"]
+
+
+def test_who_accepts_prompts_sees_their_cancellation() -> None:
+    """The token in force is the prompt's, also for one that was held until other work was over."""
+    tokens: list[Any] = []
+    works: list[Deferred[None]] = []
+
+    def handler(request: Any) -> Deferred[None]:
+        works.append(Deferred())
+        return works[-1]
+
+    made = builder(handler).accept_prompt_handler(lambda request: tokens.append(current_token()))
+    half = AgentHalf(made)
+    half.prompt(5)
+    half.prompt(6)
+    works[0].callback(None)
+    assert [each.cancelled for each in tokens] == [False, False]
+    half.cancel()
+    assert [each.cancelled for each in tokens] == [False, True]
+    works[1].callback(None)

@@ -288,10 +288,10 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         return self._on("session/cancel", handler, "cancel_handler")
 
     def _on(self, method: str, handler: Handler, setter: str) -> Self:
-        return super()._on(method, _unblocked(handler, setter), setter)
+        return super()._on(method, without_blocking(handler, setter), setter)
 
     def _on_extension(self, method: str, handler: Handler, setter: str, params: type | None) -> Self:
-        return super()._on_extension(method, _unblocked(handler, setter), setter, params)
+        return super()._on_extension(method, without_blocking(handler, setter), setter, params)
 
     def build(self) -> AcpAgent:
         """
@@ -333,12 +333,26 @@ class AcpAgentBuilder(UnstableAgentBuilder):
         """
         return any(isinstance(each, v1.AuthMethodAgent) for each in self._auth_methods)
 
-    def handles(self, method: str) -> bool:
+    @property
+    def spoken_versions(self) -> tuple[int, ...]:
+        """
+        The versions of the protocol that the agent will speak.
+        """
+        return (1,)
+
+    def handles(self, method: str, version: int = 1) -> bool:
         """
         Whether a method has a handler already.
+
+        @param version: in which version of the protocol, whose name C{method} is.
         """
-        return method in self._handlers
+        if version != 1:
+            return False
+        return self._prompt is not None if method == "session/prompt" else method in self._handlers
 
 
-def _unblocked(handler: Handler, setter: str) -> Handler:
+def without_blocking(handler: Handler, setter: str) -> Handler:
+    """
+    A handler that may be called in the reactor's thread: one that blocks goes into a thread of the pool.
+    """
     return unblocked(two_arguments(handler, setter)) if is_blocking(handler) else handler

@@ -12,16 +12,18 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from acp_twisted._version import __version__
-from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
+from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder, without_blocking
+from acp_twisted.agent.blocking import is_blocking
 from acp_twisted.agent.v2.convert import auth_method, capabilities
 from acp_twisted.agent.v2.router import Negotiation
 from acp_twisted.builder import advertise
+from acp_twisted.extensions import typed
 from acp_twisted.gates import Gates
 from acp_twisted.gates_v2 import RULES
 from acp_twisted.handlers import Bound, Handler, Handlers, outcome, two_arguments
 from acp_twisted.interfaces import IMessageReceiver
 from acp_twisted.schema import v2
-from acp_twisted.schema.vocabulary import vocabulary
+from acp_twisted.schema.vocabulary import V1, vocabulary
 from acp_twisted.turn.result import TurnResult
 
 if TYPE_CHECKING:
@@ -40,8 +42,9 @@ class SecondHalf:
     What an agent is in the words of version 2.
 
     @ivar handlers: the handlers, by the methods of version 2.
-    @ivar load: the handler of version 1's C{session/load}, which replays a session.
-    @ivar resume_replays: whether the handler of C{session/resume} was made for version 2, and replays what is wanted.
+    @ivar load: who replays a session: the handler of what is C{session/load} in version 1.
+    @ivar resume_replays: whether the handler of C{session/resume} was made for version 2, and replays what is wanted;
+        not when one of C{session/load} was made for version 2 too.
     @ivar accept: who decides whether a prompt becomes part of the conversation.
     """
 
@@ -103,6 +106,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
     _second: Handlers
     _first_only: set[str]
     _second_prompt: tuple[Bound, bool] | None
+    _second_load: Bound | None
     _accept: Bound | None
     _second_capabilities: v2.AgentCapabilities | None
     _second_auth_methods: Sequence[v2.AuthMethod] | None
@@ -126,6 +130,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         made._second = Handlers()
         made._first_only = set()
         made._second_prompt = None
+        made._second_load = None
         made._accept = None
         made._second_capabilities = None
         made._second_auth_methods = None
@@ -152,14 +157,61 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         self._august_draft = take
         return self
 
+    @property
+    def chosen_versions(self) -> tuple[int, ...]:
+        """
+        The versions that handlers are set for at present: what L{for_versions} was told last.
+        """
+        return tuple(sorted(self._for))
+
+    @property
+    def spoken_versions(self) -> tuple[int, ...]:
+        """
+        The versions of the protocol that the agent will speak.
+        """
+        return self._versions
+
+    def handles(self, method: str, version: int = 1) -> bool:
+        """
+        Whether a method has a handler already; see L{AcpAgentBuilder.handles}.
+        """
+        if version != 2:
+            return super().handles(method, version)
+        if method == "session/prompt":
+            return self._prompt_of_second() is not None
+        return method in self._second_handlers()
+
     def _on(self, method: str, handler: Handler, setter: str) -> Self:
         if self._for == {2}:
-            spelled = {first: second for second, first in SPELLED_OTHERWISE.items()}
-            self._second.add(spelled.get(method, method), handler, setter)
-            return self
+            return self._on_second(method, handler, setter)
         if self._for == {1}:
             self._first_only.add(method)
         return super()._on(method, handler, setter)
+
+    def _on_second(self, method: str, handler: Handler, setter: str) -> Self:
+        """
+        @param method: its name in version 1.
+        """
+        name = {first: second for second, first in SPELLED_OTHERWISE.items()}.get(method, method)
+        if method == "session/load":
+            if self._second_load is not None:
+                raise ValueError(f"{setter}: {method} has a handler already")
+            self._second_load = two_arguments(without_blocking(handler, setter), setter)
+            return self
+        if V1.get(method) is not None and vocabulary(2).get(name) is None:
+            raise ValueError(f"{setter}: version 2 has no {method}")
+        return self._only_second(name, handler, setter)
+
+    def _on_extension(self, method: str, handler: Handler, setter: str, params: type | None) -> Self:
+        if self._for == {2}:
+            handler = without_blocking(handler, setter)
+            if params is not None:
+                handler = typed(handler, params, setter, answered=setter == "ext_request_handler")
+            self._second.add_extension(method, handler, setter)
+            return self
+        if self._for == {1}:
+            self._first_only.add(method)
+        return super()._on_extension(method, handler, setter, params)
 
     def prompt_handler(self, handler: Handler, *, blocking: bool = False) -> Self:
         """
@@ -173,13 +225,13 @@ class VersionedAgentBuilder(AcpAgentBuilder):
             return super().prompt_handler(handler, blocking=blocking)
         if self._second_prompt is not None:
             raise ValueError("prompt_handler: session/prompt has a handler already")
-        self._second_prompt = two_arguments(handler, "prompt_handler"), blocking
+        self._second_prompt = two_arguments(handler, "prompt_handler"), blocking or is_blocking(handler)
         return self
 
     # ---- what only version 2 has
 
     def _only_second(self, method: str, handler: Handler, setter: str) -> Self:
-        self._second.add(method, handler, setter)
+        self._second.add(method, without_blocking(handler, setter), setter)
         return self
 
     def login_handler(self, handler: Handler) -> Self:
@@ -196,7 +248,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         """
         if self._accept is not None:
             raise ValueError("accept_prompt_handler: there is one already")
-        self._accept = two_arguments(handler, "accept_prompt_handler")
+        self._accept = two_arguments(without_blocking(handler, "accept_prompt_handler"), "accept_prompt_handler")
         return self
 
     def cancel_tool_call_handler(self, handler: Handler) -> Self:
@@ -238,10 +290,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         """
         if self._versions == (1,):
             return super().build()
-        shared = None if self._prompt is None else (self._prompt, self._prompt_blocks)
-        if shared is not None and "session/prompt" in self._first_only:
-            shared = None
-        prompt = self._second_prompt or shared
+        prompt = self._prompt_of_second()
         if prompt is None:
             raise ValueError("an agent needs a prompt_handler, for version 2 too")
         first = self._build_first(prompt)
@@ -255,8 +304,9 @@ class VersionedAgentBuilder(AcpAgentBuilder):
             prompt=prompt[0],
             prompt_blocks=prompt[1],
             handlers=handlers,
-            load=self._handlers.get("session/load") if "session/load" not in self._first_only else None,
-            resume_replays="session/resume" in self._second,
+            load=self._second_load
+            or (None if "session/load" in self._first_only else self._handlers.get("session/load")),
+            resume_replays="session/resume" in self._second and self._second_load is None,
             accept=self._accept,
             info=self._second_info(),
             capabilities=self._second_capabilities or self._derived(first, handlers),
@@ -266,6 +316,14 @@ class VersionedAgentBuilder(AcpAgentBuilder):
         told = {each.name: getattr(first, each.name) for each in fields(AcpAgent)}
         told["prompt"] = _ending(first.prompt)
         return VersionedAgent(**told, versions=self._versions, second=second, august_draft=self._august_draft)
+
+    def _prompt_of_second(self) -> tuple[Bound, bool] | None:
+        """
+        What answers prompts in version 2, and whether it blocks.
+        """
+        if self._second_prompt is not None or self._prompt is None or "session/prompt" in self._first_only:
+            return self._second_prompt
+        return self._prompt, self._prompt_blocks
 
     def _build_first(self, prompt: tuple[Bound, bool]) -> AcpAgent:
         """

@@ -48,7 +48,11 @@ class Prompt:
         """
         accept = self._connection.agent.second.accept
         assert accept is not None
-        result = outcome(accept(self._prompt, self._connection))
+        before = in_force.set(work.token)  # a held prompt's turn comes in the context of whatever ended the work before
+        try:
+            result = outcome(accept(self._prompt, self._connection))
+        finally:
+            in_force.reset(before)
         return result.addCallback(self._admitted) if isinstance(result, Deferred) else self._admitted(result)
 
     def _admitted(self, result: object) -> None:
