@@ -243,10 +243,11 @@ class AgentSession:
 
         @return: fires when nothing is left in the foreground.
         """
+        closed = self.foreground.close(notice)  # first, so that what it asks for fails by its cancellation
         self.token.cancel("session/close")
         for call in list(self._questions):
             call.cancel()
-        return self.foreground.close(notice)
+        return closed
 
     def connection_lost(self) -> None:
         """
