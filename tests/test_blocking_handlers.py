@@ -115,12 +115,12 @@ async def test_a_cancelled_one_is_left_to_itself() -> None:
     @blocking
     def slow(request: v1.AuthenticateRequest) -> None:
         begun.set()
-        go.wait(20)
+        go.wait(300)
 
     agent = AcpAgent.builder().prompt_handler(lambda request: Deferred()).authenticate_handler(slow).build()
     connection = await connected(agent)
     call = connection.authenticate("a")
-    await deferToThread(begun.wait, 20)
+    await deferToThread(begun.wait, 300)
     call.cancel()
     with pytest.raises(CancelledError):
         await call

@@ -51,7 +51,7 @@ async def test_blocking_code_stops_a_prompt_by_a_signal() -> None:
         return blockingCallFromThread(any_reactor, prompt, request, stop)
 
     def stops() -> None:
-        assert started.wait(10)
+        assert started.wait(300)
         any_reactor.callFromThread(stop.cancel)
 
     waiting = deferToThread(waits)
@@ -70,7 +70,7 @@ async def test_a_blocking_handler_is_told_by_a_callback() -> None:
         ended = threading.Event()
         context.on_cancel(ended.set)
         context.send_message("running")
-        noticed.append(ended.wait(10))
+        noticed.append(ended.wait(300))
         noticed.append(context.is_cancelled and current_token().cancelled)
         return v1.PromptResponse(stop_reason="end_turn")
 

@@ -114,7 +114,7 @@ def test_twistd_serves_a_chain() -> None:
 def talk(command: list[str], folder: Path, *messages: dict[str, Any]) -> tuple[int, dict[Any, Any], str]:
     """A program's exit status, its answers by their ids, and what it said besides."""
     text = "".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in messages)
-    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, timeout=300, check=False)
     answers = {each["id"]: each for each in map(json.loads, done.stdout.splitlines()) if "id" in each}
     return done.returncode, answers, done.stderr
 
@@ -151,6 +151,6 @@ def test_the_program_says_what_went_wrong(here: Path) -> None:
 def test_the_help(here: Path) -> None:
     """Both programs say what they take."""
     for command, word in ((OURS, "COMPONENT"), (OURS[:-1], "conductor")):
-        done = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=here, timeout=60, check=False)
+        done = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=here, timeout=300, check=False)
         assert done.returncode == 0
         assert word in done.stdout

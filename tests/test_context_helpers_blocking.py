@@ -141,7 +141,7 @@ async def test_a_cancelled_blocking_handler_lets_go_of_its_command(tmp_path: Pat
 
     def script(context: SyncPromptContext) -> None:
         with context.tool_call("Sleep"):
-            context.execute("sh", ["-c", "echo $$ >pid; exec sleep 100"], cwd=str(tmp_path))
+            context.execute("sh", ["-c", "echo $$ >pid; exec sleep 900"], cwd=str(tmp_path))
 
     connection, close = await connected(blocking_agent(script, came), helpful_client(tmp_path, []))
     session = await connection.new_session(str(tmp_path))

@@ -35,7 +35,7 @@ def test_the_script_of_the_page_drives_an_agent(capsys: pytest.CaptureFixture[st
     [block] = [block for block in blocks(page) if "AcpSyncClient" in block]
     command: Any = [sys.executable, "-m", "acp_twisted.testing.scripted_agent"]
     done = subprocess.run(
-        [sys.executable, "-c", f"{block}\nmain({command!r})"], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", f"{block}\nmain({command!r})"], capture_output=True, text=True, timeout=300, check=False
     )
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout.split("\n")[-3:] == ["end_turn", "end_turn", ""]

@@ -28,7 +28,7 @@ from acp_twisted import AcpClient, AcpConnectionError, AgentCommand, ClientConne
 from acp_twisted.service import AgentService, ClientService
 
 TESTS = Path(__file__).resolve().parent
-SECONDS = 30.0
+SECONDS = 180.0
 STARTED = re.compile(rb"ServerFactory starting on (\d+)")
 LISTEN = ("--listen", "tcp:0:interface=127.0.0.1")
 
@@ -87,8 +87,8 @@ class Program:
         self.process.stdin.flush()
 
     def messages(self) -> list[dict[str, Any]]:
-        """Its standard output, every line of which must be JSON."""
-        return [json.loads(text) for text in self.out.splitlines() if text.endswith(b"}")]
+        """The whole lines of its standard output, each of which must be JSON."""
+        return [json.loads(text) for text in self.out.split(b"\n")[:-1]]
 
     def answer(self, request_id: int) -> dict[str, Any]:
         """Wait for the answer to a request of ours on its standard output."""
@@ -508,7 +508,7 @@ async def test_stop_while_the_program_starts_leaves_nothing_behind() -> None:
         pids.append(text)
         said.callback(None)
 
-    script = "import os, sys, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(60)"
+    script = "import os, sys, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(600)"
     command = AgentCommand([sys.executable, "-c", script], on_stderr=heard)
     service = ClientService(AcpClient.builder().build(), command, reactor)
     service.startService()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_integration_twistd import Program
+from test_integration_twistd import SECONDS, Program
 
 SITE = re.compile(rb"AcpSite starting on (\d+)")
 TOKEN = "tok3n-of-alice"
@@ -41,7 +41,7 @@ class Caller:
 
     def send(self, method: str, message: Any = None, **headers: str) -> http.client.HTTPResponse:
         """A request; C{_} in the names of headers is C{-}."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SECONDS)
         names = {name.replace("_", "-"): value for name, value in headers.items()}
         body = None if message is None else json.dumps(message)
         given = {**self.headers, **names, **({} if body is None else {"Content-Type": "application/json"})}

@@ -172,6 +172,6 @@ def test_what_is_not_installed_is_named_by_its_extra(missing: str, code: str, re
         "agent = AcpAgent.builder().prompt_handler(print).build()\n"
         f"try:\n    {code}\nexcept (ImportError, ValueError) as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert done.stderr == ""
     assert f"pip install 'acp_twisted[{remedy}]'" in done.stdout

@@ -204,7 +204,7 @@ def test_stdio_carries_lines_of_utf8_and_nothing_else() -> None:
     ]
     said = "".join(json.dumps({"jsonrpc": "2.0", **each}, ensure_ascii=False) + "\n" for each in asked)
     done = subprocess.run(
-        [sys.executable, "-c", NOISY], input=said.encode("utf-8"), capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", NOISY], input=said.encode("utf-8"), capture_output=True, timeout=300, check=False
     )
     assert (done.returncode, done.stderr.split()) == (0, [b"printed", b"of", b"a", b"child"])
     lines = done.stdout.decode("utf-8").split("\n")

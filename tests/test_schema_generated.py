@@ -53,7 +53,7 @@ def generate(source: Source, folder: Path, *, unstable: Path | None = None) -> s
     """
     schemas = [str(source.path(unstable=False)), str(unstable or source.path(unstable=True))]
     command = [sys.executable, str(GENERATOR), *schemas, "-o", str(folder / f"{source}.py")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 @both
@@ -176,5 +176,5 @@ def test_the_unstable_half_loads_when_it_is_needed() -> None:
         "assert vocabulary.vocabulary(2).version == 2\n"
         "assert 'acp_twisted.schema.v2_unstable' not in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
