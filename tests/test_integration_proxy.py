@@ -52,7 +52,7 @@ async def test_a_conductor_serves_several_clients(real_reactor: Any) -> None:
     for connection in connections:
         await connection.initialize()
         session = await connection.new_session("/tmp")
-        turn = session.prompt("stream 500 0.01")
+        turn = session.prompt("stream 100000 0.01")
         async for _ in turn.updates():
             turn.cancel()
             break

@@ -37,7 +37,7 @@ def test_a_cancelled_stream() -> None:
         agent.cancel()
         answer = agent.answer(prompt)
         assert answer == cancelled(sent=len(agent.said))
-        assert 2 <= len(agent.said) < 100
+        assert 2 <= len(agent.said) < 1000
 
 
 def test_blocking_runs_to_its_end() -> None:
@@ -45,23 +45,22 @@ def test_blocking_runs_to_its_end() -> None:
     with RawAgent() as agent:
         agent.begin()
         began = time.monotonic()
-        prompt = agent.prompt("blocking 0.5")
+        assert agent.answer(agent.prompt("blocking 0.5")) == END_TURN
+        assert time.monotonic() - began >= 0.49  # by another clock
+        prompt = agent.prompt("blocking 3600")
         assert "result" in agent.answer(agent.send("session/new", {"cwd": "/", "mcpServers": []}))
-        assert time.monotonic() - began < 0.5
-        assert agent.answer(prompt) == END_TURN
-        assert time.monotonic() - began >= 0.5
+        agent.cancel()
+        assert agent.answer(prompt) == CANCELLED
 
 
 def test_blocking_sees_its_cancellation() -> None:
-    """By polling, within a few times 10 ms (V1C4)."""
-    with RawAgent() as agent:
+    """By polling, for there is no grace period that would end it (V1C4)."""
+    with RawAgent("--grace", "0") as agent:
         agent.begin()
-        prompt = agent.prompt("blocking 60")
+        prompt = agent.prompt("blocking 3600")
         agent.cancel()
-        began = time.monotonic()
         assert agent.answer(prompt) == CANCELLED
-        assert time.monotonic() - began < 5
-        prompt = agent.prompt("blocking 60")
+        prompt = agent.prompt("blocking 3600")
         agent.notify("$/cancel_request", {"requestId": prompt})
         assert agent.answer(prompt) == REQUEST_CANCELLED
         assert agent.answer(agent.prompt("blocking 0")) == END_TURN
@@ -71,11 +70,13 @@ def test_blocking_sees_its_cancellation() -> None:
 
 def test_grace_and_duration_are_options() -> None:
     """--grace answers for a hanging handler; --max-duration ends an uncancelled one."""
-    with RawAgent("--grace", "0.2", "--max-duration", "1") as agent:
+    with RawAgent("--grace", "0.2") as agent:
         agent.begin()
         prompt = agent.prompt("hang")
         agent.cancel()
         assert agent.answer(prompt) == CANCELLED
+    with RawAgent("--max-duration", "1") as agent:
+        agent.begin()
         answer = agent.answer(agent.prompt("hang"))
         assert (answer["error"]["code"], answer["error"]["data"]) == (-32800, {"maxPromptDuration": "PT1S"})
         assert agent.answer(agent.prompt("seen")) == END_TURN
