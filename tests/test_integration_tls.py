@@ -62,7 +62,7 @@ async def test_tls(tmp_path: Path) -> None:
 
     any_reactor: Any = reactor
     key, certificate = write_certificate(tmp_path)
-    limits = Limits(exit_grace=0.5)
+    limits = Limits(exit_grace=300.0)
     receivers = RecordingFactory(limits)
     factory = ServerFactory(receivers, any_reactor)
     server = serverFromString(any_reactor, f"ssl:0:interface=127.0.0.1:privateKey={key}:certKey={certificate}")

@@ -19,7 +19,7 @@ from acp_twisted.client.terminals import LocalTerminals
 from acp_twisted.schema import v1
 from acp_twisted.transports.process_group import group_alive
 
-FOREVER = "echo $$ >{pid}; (sleep 100)& wait"
+FOREVER = "echo $$ >{pid}; (sleep 900)& wait"
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ async def test_a_cancelled_turn_takes_its_commands_along(terminals: LocalTermina
     assert within.alive
     half.send({"id": prompt_id, "result": {"stopReason": "cancelled"}})
     await until(lambda: any(each.get("id") == 71 for each in half.received))
-    assert not within.alive
+    await until(lambda: not within.alive)
     assert before.alive
     half.take()
     half.send({"id": 72, "method": "terminal/release", "params": {"sessionId": "s1", "terminalId": name}})

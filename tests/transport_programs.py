@@ -68,9 +68,13 @@ def leaves_a_child() -> None:
     """
     Answers, and exits at once; what it started ignores SIGTERM and holds its pipes open.
     """
-    pause = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
-    child = subprocess.Popen([sys.executable, "-c", pause])
-    time.sleep(0.5)
+    ready, told = os.pipe()
+    pause = (
+        "import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+        f"print(1, flush=True); os.write({told}, b'1'); time.sleep(600)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", pause], pass_fds=[told])
+    os.read(ready, 1)
     print(child.pid, flush=True)
 
 
