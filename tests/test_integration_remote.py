@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from interop.programs import PATIENCE, until
 from interop.recorder import Recorded
 from remote_agents import Remote, serving
@@ -199,8 +200,7 @@ async def test_clients_that_are_killed(way: str, reactor: Any, tmp_path: Path) -
     """B63: kill -9 of clients in the middle of their turns leaves no connection, turn, descriptor or timer."""
     scheme, options = WAYS[way]
     secure = scheme in ("https", "wss")
-    limits = Limits(absence_timeout=1.0, exit_grace=1.0)
-    async with serving(reactor, tls=tmp_path if secure else None, limits=limits) as remote:
+    async with serving(reactor, tls=tmp_path if secure else None) as remote:
         await deferLater(reactor, 0)  # the test has a timeout from its first wait on
         before = open_files()
         timers = active(reactor)
@@ -211,6 +211,10 @@ async def test_clients_that_are_killed(way: str, reactor: Any, tmp_path: Path) -
         process = reactor.spawnProcess(program, words[0], words, env=os.environ)
         await program.printed
         assert len(remote.resource.connections) == 5
+        # They had all the time that they wanted to come; they won't come back.
+        for each in remote.resource.connections._entries.values():
+            if hasattr(each, "_limits"):
+                each._limits = evolve(each._limits, absence_timeout=1.0)
         os.kill(process.pid, signal.SIGKILL)
         await program.ended
         await until(reactor, lambda: len(remote.resource.connections) == 0)
