@@ -3,7 +3,9 @@ Our scripted agent against an agent on the official Python SDK, on stdio, in tur
 
     python benchmarks/stdio.py [--rounds 5]
 
-Prints a table of ratios.  Needs the peers of C{tools/install_peers.py}.
+Prints a table of ratios.  The last row is an agent on Twisted that does nothing at all: it shows how much of an empty
+prompt is the pipes and the waking of the other process, which differs much between machines.  Needs the peers of
+C{tools/install_peers.py}.
 """
 
 from __future__ import annotations
@@ -65,21 +67,33 @@ def compare(ours: list[str], rounds: int) -> None:
         ("start to initialize, s", "startup_seconds", 0, 1, "at most 0.7"),
         ("peak memory, KiB", "peak_kib", 100, 200, "at most 1"),
     ]
+    bare = [ours[0], str(HERE / "peers" / "bare_twisted_agent.py")]
     print_row("", "acp_twisted", "python sdk", "ratio", "wanted")
     for title, figure, updates, prompts, wanted in rows:
-        pairs = [
-            (measure(ours, updates, prompts)[figure], measure(theirs, updates, prompts)[figure]) for _ in range(rounds)
-        ]
-        ratio = statistics.median(mine / other for mine, other in pairs)
-        mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
-        print_row(title, f"{mine:.6g}", f"{other:.6g}", f"{ratio:.2f}", wanted)
+        compared(title, ours, theirs, (figure, updates, prompts), rounds, wanted)
+    compared("  an agent without any work", bare, theirs, ("prompts_per_second", 0, 2000), rounds, "(the bound)")
+
+
+def compared(
+    title: str, ours: list[str], theirs: list[str], what: tuple[str, int, int], rounds: int, wanted: str
+) -> None:
+    """
+    One row: the figure, with so many updates in so many prompts, of each in turn.
+    """
+    figure, updates, prompts = what
+    pairs = [
+        (measure(ours, updates, prompts)[figure], measure(theirs, updates, prompts)[figure]) for _ in range(rounds)
+    ]
+    ratio = statistics.median(mine / other for mine, other in pairs)
+    mine, other = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print_row(title, f"{mine:.6g}", f"{other:.6g}", f"{ratio:.2f}", wanted)
 
 
 def print_row(*cells: str) -> None:
     """
     A line of the table.
     """
-    sys.stdout.write("  ".join(cell.ljust(26 if not index else 12) for index, cell in enumerate(cells)).rstrip() + "\n")
+    sys.stdout.write("  ".join(cell.ljust(28 if not index else 12) for index, cell in enumerate(cells)).rstrip() + "\n")
     sys.stdout.flush()
 
 
