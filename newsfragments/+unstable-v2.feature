@@ -1,0 +1,1 @@
+With ``unstable=True`` agents and clients of protocol version 2 also have what that version has not settled yet, by the names that version 1 has for it: the handlers, ``connection.unstable`` and ``context.unstable``. A client of version 2 has a ``ClientSession`` for each subagent, and does nothing to it that the agent does not allow.
