@@ -295,7 +295,7 @@ class Port(PressedPeer):
         return found or self.interceptors.get((wrapped, kind, None))
 
     def _answer(self, kind: int, request_id: Id, body: bytes, message: bytes) -> None:
-        passage = self._take(request_id)
+        passage = self._taken_off(request_id)
         if passage is None:
             parsed = parse(message)
             if isinstance(parsed, Response):
@@ -315,15 +315,15 @@ class Port(PressedPeer):
         parsed = parse(message)
         passage = None
         if isinstance(parsed, Response):
-            passage = self._take(parsed.id)
+            passage = self._taken_off(parsed.id)
         elif isinstance(parsed, Malformed) and not parsed.is_json:
             known = read_head(message[:HEAD_BYTES])
             if known.is_response and known.has_id:
-                passage = self._take(known.id)
+                passage = self._taken_off(known.id)
         if passage is None:
             super().message_received(message)
         else:
-            self.unread_messages += 1
+            self._unread.broken += 1
             self._broken(passage, InternalError("The answer can't be read"))
 
     def _broken(self, passage: Passage, error: AcpError) -> None:
@@ -340,9 +340,9 @@ class Port(PressedPeer):
         """
         known = read_head(head)
         if known.is_response:
-            passage = self._take(known.id if known.has_id else id_from_tail(tail))
+            passage = self._taken_off(known.id if known.has_id else id_from_tail(tail))
             if passage is not None:
-                self.unread_messages += 1
+                self._unread.broken += 1
                 limit = self.limits.max_message_bytes
                 self._broken(passage, InternalError("The answer is too large", {"maxMessageBytes": limit}))
                 return
@@ -352,7 +352,7 @@ class Port(PressedPeer):
         """
         See L{Peer.unanswerable<acp_twisted.jsonrpc.peer.Peer.unanswerable>}.
         """
-        passage = self._take(request_id)
+        passage = self._taken_off(request_id)
         if passage is None:
             super().unanswerable(request_id, error)
         else:
@@ -428,7 +428,7 @@ class Port(PressedPeer):
             return InternalError("Too many requests", {"maxOutgoingRequests": limit})
         return None
 
-    def _take(self, given: Id) -> Passage | None:
+    def _taken_off(self, given: Id) -> Passage | None:
         if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 19:
             given = int(given) if str(int(given)) == given else None  # as Outgoing does (B47)
         return self._passages.pop(given, None) if type(given) is int else None
