@@ -259,6 +259,20 @@ def test_when_idle_is_for_whoever_waits() -> None:
     assert talk.take() == []
 
 
+def test_who_waits_once_a_prompt_is_over_waits_for_the_next_end_of_work() -> None:
+    """The end that the prompt was just told of is not told again, as it would be to who asks from within that."""
+    talk = half()
+    prompt = talk.session.prompt("hi")
+    waiting: list[Watched] = []
+    prompt.idle.addCallback(lambda _: waiting.append(Watched(talk.session.when_idle())))
+    talk.accept(talk.last_id())
+    talk.send(user(), RUNNING, idle("end_turn"))
+    [told] = waiting
+    assert not told.over
+    talk.send(RUNNING, idle("refusal"))
+    assert told.value.stop_reason == "refusal"
+
+
 # ---- giving up
 
 

@@ -372,9 +372,10 @@ class ClientSession:
             finished = [each for each in self._prompts if each.inserted]
             self._doomed.difference_update(finished)
             self._check_stopped()
+            waiting, self._idle = self._idle, Waiters()  # who waits from now on waits for the next one
             for each in finished:
                 each.finish(ended)
-            self._idle.fire(ended)
+            waiting.fire(ended)
         self._check_stopped()
 
     def end(self, error: AcpError, *, lost: bool = False) -> None:
