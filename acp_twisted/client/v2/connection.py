@@ -411,7 +411,8 @@ class ClientConnection(Connection):
         check_id(request.id, self.client.august_draft)
         if self.initialized is None:
             raise InvalidRequest("initialize comes first", {"method": request.method})
-        if self.vocabulary.get(request.method) is None and not request.method.startswith("_"):
+        known = self.vocabulary.get(request.method) is not None or request.method.startswith("_")
+        if not known and not self._handlers.is_raw(request.method):
             raise MethodNotFound(data={"method": request.method})  # there may be a handler, for version 1
         if request.method == "session/request_permission":
             return self._asked_for_permission(request, gate)
