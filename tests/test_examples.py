@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
-SECONDS = 60
+SECONDS = 300
 
 
 def run(*command: str | Path, cwd: Path = EXAMPLES) -> str:
@@ -78,13 +78,19 @@ def blocks(path: Path) -> list[str]:
     return [textwrap.dedent(block).strip("\n") + "\n" for block in found]
 
 
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[!.]*_v2.*")))
+def test_an_example_of_version_2_is_of_that_alone(name: str) -> None:
+    """None of them has a word of version 1."""
+    assert not re.search(r"\bv1\b|embedded\.py|proxy\.py|echo_agent\b", (EXAMPLES / name).read_text(encoding="utf-8"))
+
+
 def test_the_readme_prints_the_files() -> None:
     """The agent and the client of the README are the files in examples/, letter by letter."""
     files = [(EXAMPLES / name).read_text(encoding="utf-8") for name in ("echo_agent.py", "echo_client.py")]
     assert blocks(ROOT / "README.rst") == files
 
 
-@pytest.mark.parametrize("name", ["echo_agent.py", "echo_client.py"])
+@pytest.mark.parametrize("name", ["echo_agent.py", "echo_client.py", "echo_agent_v2.py", "echo_client_v2.py"])
 def test_fifteen_lines_are_enough(name: str) -> None:
     """What a newcomer has to read first stays short; imports and blank lines aside."""
     lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
@@ -111,24 +117,37 @@ def test_a_decorated_agent_of_version_2() -> None:
     assert run(client, "prompt", "hello", "--protocol", "2", "--", *agent) == "HELLO\n"
 
 
-def test_the_client_of_version_2() -> None:
-    """The first client, in version 2; it is no longer than the first."""
-    printed = run(sys.executable, "echo_client_v2.py", sys.executable, "both_versions_agent.py")
+@pytest.mark.parametrize("agent", ["echo_agent_v2.py", "both_versions_agent.py"])
+def test_the_client_of_version_2(agent: str) -> None:
+    """The first client, in version 2, with the first agent in version 2 and with one of both."""
+    printed = run(sys.executable, "echo_client_v2.py", sys.executable, agent)
     assert printed == "Hello from a client in fifteen lines end_turn\n"
-    lines = (EXAMPLES / "echo_client_v2.py").read_text(encoding="utf-8").splitlines()
-    assert len([line for line in lines if line and not line.startswith(("import ", "from "))]) <= 15
 
 
-@pytest.mark.parametrize(("agent", "version"), [("echo_agent.py", 1), ("both_versions_agent.py", 2)])
+@pytest.mark.parametrize(
+    ("agent", "version"), [("echo_agent.py", 1), ("echo_agent_v2.py", 2), ("both_versions_agent.py", 2)]
+)
 def test_a_client_of_both_versions(agent: str, version: int) -> None:
     """One client, whichever version the agent speaks."""
     printed = run(sys.executable, "both_versions_client.py", "hello", sys.executable, agent)
     assert printed == f"hello \nversion {version}: end_turn\n"
 
 
+def cancelled_in_time(example: str) -> list[str]:
+    """
+    What an example prints that cancels an answer.  The answer takes less than a second, so a machine that has much else
+    to do may let it come to its end; then once more.
+    """
+    for _ in range(10):
+        printed = run(sys.executable, EXAMPLES / example, cwd=ROOT).splitlines()
+        if any(line.startswith("this answer ") and not line.endswith("end ") for line in printed):
+            break
+    return printed
+
+
 def test_the_main_job_in_version_2() -> None:
     """A stream, a permission while another prompt is held, and work that is stopped."""
-    printed = run(sys.executable, EXAMPLES / "main_job_v2.py", cwd=ROOT).splitlines()
+    printed = cancelled_in_time("main_job_v2.py")
     assert printed[:4] == ["one two three ", "end_turn", "THIS IS WORKED ON ", "end_turn"]
     assert printed[4] == "True end_turn"
     assert printed[5].startswith("this answer ")
@@ -140,7 +159,7 @@ def test_the_main_job_in_version_2() -> None:
 
 def test_the_main_job() -> None:
     """twistd serves, the client streams an answer, and the second prompt is cancelled."""
-    printed = run(sys.executable, EXAMPLES / "main_job.py", cwd=ROOT).splitlines()
+    printed = cancelled_in_time("main_job.py")
     assert printed[:3] == ["> one two three four five", "one two three four five ", "end_turn"]
     assert printed[3] == "> this answer is not wanted to its end"
     assert printed[4].startswith("this answer ")
@@ -148,11 +167,12 @@ def test_the_main_job() -> None:
     assert printed[5:] == ["cancelled"]
 
 
-def test_the_application_file() -> None:
-    """C{twistd -y} loads agent.tac; here on a port that the system chooses instead of the one in the file."""
-    source = (EXAMPLES / "agent.tac").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "protocol"), [("agent.tac", "1"), ("agent_v2.tac", "2")])
+def test_the_application_file(name: str, protocol: str) -> None:
+    """C{twistd -y} loads the file; here on a port that the system chooses instead of the one in the file."""
+    source = (EXAMPLES / name).read_text(encoding="utf-8")
     assert "tcp:8123:" in source
-    copy = EXAMPLES / f".agent-{os.getpid()}.tac"
+    copy = EXAMPLES / f".{os.getpid()}-{name}"
     copy.write_text(source.replace("tcp:8123:", "tcp:0:"), encoding="utf-8")
     try:
         twistd: list[str | Path] = [
@@ -164,32 +184,77 @@ def test_the_application_file() -> None:
             copy,
         ]
         with serving(twistd, 1) as (port,):
-            assert ask(port, "from a file") == "from a file \n"
+            assert ask(port, "from a file", protocol) == "from a file \n"
     finally:
         copy.unlink()
 
 
-def ask(port: int, text: str) -> str:
+def ask(port: int, text: str, protocol: str = "1") -> str:
     """What the one-shot client prints for one prompt to a server."""
     client = Path(sys.executable).with_name("acp-twisted")
-    return run(client, "prompt", text, "--connect", f"tcp:127.0.0.1:{port}")
+    return run(client, "prompt", text, "--protocol", protocol, "--connect", f"tcp:127.0.0.1:{port}")
+
+
+EMBEDDED = ("tcp:0:interface=127.0.0.1", "tcp:0:interface=127.0.0.1")
 
 
 def test_the_embedded_agent_shares_the_applications_state() -> None:
     """What is said to the agent is on the web page of the same process."""
-    command = [sys.executable, "embedded.py", "tcp:0:interface=127.0.0.1", "tcp:0:interface=127.0.0.1"]
-    with serving(command, 2) as (agent, web):
+    with serving([sys.executable, "embedded.py", *EMBEDDED], 2) as (agent, web):
         assert ask(agent, "I was here") == "Entry 1 is written.\n"
         with urllib.request.urlopen(f"http://127.0.0.1:{web}/", timeout=SECONDS) as page:
             assert page.read() == b"I was here\n"
 
 
-def test_the_proxy_counts_words() -> None:
-    """In a chain of programs and in the conductor's own process, in front of the echo agent."""
-    cli = Path(sys.executable).with_name("acp-twisted")
-    agent = f"{sys.executable} echo_agent.py"
-    for component in (f"{sys.executable} proxy.py", "proxy:proxy"):
-        chain: list[str | Path] = [cli, "conductor", "--", component, agent]
-        assert run(cli, "prompt", "one two three", "--", *chain).split("\n")[0].split() == [
-            *("one", "two", "three", "[3", "words]")
+GUEST = """
+import sys
+from twisted.internet import task, threads
+from urllib.request import urlopen
+from acp_twisted import AcpClient
+from acp_twisted.client.v2.connection import ClientConnection
+
+async def main(reactor, agent, web):
+    builder = AcpClient.builder().track_sessions().protocol_versions(2)
+    connection = await (await builder.build().connect(reactor, f"tcp:127.0.0.1:{agent}")).initialize()
+    assert isinstance(connection, ClientConnection)
+    session = await connection.new_session("/tmp")
+    print((await session.prompt("I was here too")).stop_reason)
+    told = session.when_idle()
+    print((await threads.deferToThread(urlopen, f"http://127.0.0.1:{web}/")).read().decode(), end="")
+    print((await told).stop_reason)
+    for message in session.state.messages:
+        print(message.role, message.text)
+    await connection.close()
+
+task.react(main, sys.argv[1:])
+"""
+
+
+def test_the_embedded_agent_of_version_2_speaks_unasked() -> None:
+    """Who has written in the book is told when the page is read, in work that no prompt asked for; who is gone is not
+    in the way."""
+    with serving([sys.executable, "embedded_v2.py", *EMBEDDED], 2) as (agent, web):
+        assert ask(agent, "I was here", "2") == "Entry 1 is written.\n"
+        assert run(sys.executable, "-c", GUEST, str(agent), str(web)).splitlines() == [
+            "end_turn",
+            *("I was here", "I was here too"),
+            "end_turn",
+            *("user I was here too", "agent Entry 2 is written.", "agent Somebody has read the book."),
         ]
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_the_proxy_counts_words(version: str) -> None:
+    """In a chain of programs and in the conductor's own process, in front of the echo agent, in either version."""
+    cli = Path(sys.executable).with_name("acp-twisted")
+    proxy, agent = {"1": ("proxy", "echo_agent"), "2": ("proxy_v2", "echo_agent_v2")}[version]
+    for component in (f"{sys.executable} {proxy}.py", f"{proxy}:proxy"):
+        chain: list[str | Path] = [cli, "conductor", "--", component, f"{sys.executable} {agent}.py"]
+        answer = run(cli, "prompt", "one two three", "--protocol", version, "--", *chain)
+        assert answer.split("\n")[0].split() == ["one", "two", "three", "[3", "words]"]
+
+
+def test_the_client_of_version_2_has_tools() -> None:
+    """The agent uses the client's tool, and the work that is cancelled cancels it."""
+    printed = run(sys.executable, "mcp_tools_v2.py").splitlines()
+    assert printed == ["It rains in Paris.", "end_turn", "the tool was cancelled", "cancelled"]

@@ -385,6 +385,22 @@ from acp_twisted.client.sync import AcpSyncClient
 command = AgentCommand([sys.executable, "-m", "acp_twisted.testing.scripted_agent"])
 client = AcpSyncClient.connect(AcpClient.builder().build(), command)
 session = client.new_session("/")
+
+def tell_when_waiting():
+    # Only once the main thread waits for the turn does an interrupt find it there.
+    def watch():
+        while True:
+            frame = frames = sys._current_frames()[threading.main_thread().ident]
+            files = []
+            while frames is not None:
+                files.append(frames.f_code.co_filename)
+                frames = frames.f_back
+            if files[0] == threading.__file__ and frame.f_code.co_name == "wait" and sync_turn.__file__ in files:
+                break
+            time.sleep(0.01)
+        print("ready", flush=True)
+    threading.Thread(target=watch, daemon=True).start()
+
 {body}
 """
 
@@ -398,7 +414,7 @@ def start_script(body: str) -> subprocess.Popen[str]:
 def finished(program: subprocess.Popen[str]) -> tuple[str, str]:
     """What it printed, once it has ended."""
     try:
-        return program.communicate(timeout=60)
+        return program.communicate(timeout=300)
     finally:
         program.kill()
 
@@ -423,8 +439,8 @@ def test_control_c_cancels_the_turn(how: str) -> None:
     wait = "turn.result()" if how == "result" else "list(turn)"
     body = f"""
 turn = session.start("polite")
-print("ready", flush=True)
 try:
+    tell_when_waiting()
     {wait}
 except KeyboardInterrupt:
     print("interrupted", turn.answered, turn.result().stop_reason)
@@ -433,7 +449,6 @@ print(session.prompt("stream 1").stop_reason)
     program = start_script(body)
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
-    time.sleep(0.3)
     program.send_signal(signal.SIGINT)
     out, err = finished(program)
     assert out.split("\n") == ["interrupted True cancelled", "end_turn", ""]
@@ -444,8 +459,8 @@ def test_control_c_gives_a_deaf_agent_up() -> None:
     """After so many seconds the request is cancelled too, and the program goes on."""
     body = """
 sync_turn.INTERRUPT_SECONDS = 0.1
-print("ready", flush=True)
 try:
+    tell_when_waiting()
     session.prompt("hang")
 except KeyboardInterrupt:
     print("interrupted")
@@ -454,7 +469,6 @@ print(client.new_session("/").prompt("stream 1").stop_reason)
     program = start_script(body)
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
-    time.sleep(0.3)
     program.send_signal(signal.SIGINT)
     out, err = finished(program)
     assert out.split("\n") == ["interrupted", "end_turn", ""]
