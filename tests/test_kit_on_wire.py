@@ -4,11 +4,24 @@ One half of a conversation, with the test on the wire.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from acp_twisted import AcpClient, Limits
-from acp_twisted.schema import v1
-from acp_twisted.testing import AgentOnWire, ClientOnWire, ScriptedAgent, requested, success_result
+from acp_twisted.errors import AuthRequired
+from acp_twisted.schema import v1, v2
+from acp_twisted.testing import (
+    AgentOnWire,
+    ClientOnWire,
+    ScriptedAgent,
+    ScriptedClient,
+    became,
+    failure_of,
+    no_result,
+    requested,
+    success_result,
+)
 
 
 def test_an_agent_on_the_wire() -> None:
@@ -95,3 +108,87 @@ def test_a_client_on_the_wire() -> None:
     early = ClientOnWire(client, initialized=False, limits=Limits())
     early.connection.initialize()
     assert early.methods() == ["initialize"]
+
+
+# ---- version 2
+
+
+def test_an_agent_of_version_2_on_the_wire() -> None:
+    """2.30-2.33: in the words of that version, exactly as they are sent."""
+    agent = ScriptedAgent(protocol_versions=(1, 2))
+    agent.expect_prompt("hi").inserts("m1").waits(3).says("2")
+    wire = AgentOnWire(agent, capabilities={"elicitation": {"form": {}}}, protocol_version=2)
+    assert wire.initialized["protocolVersion"] == 2
+    assert wire.connection.client_capabilities.elicitation is not None
+    session = wire.open_session()
+    assert wire.connection.session(session) is not None
+    number = wire.prompt(session)
+    assert wire.result_of(number) == {"messageId": "m1"}
+    assert wire.methods() == [None, "session/update", "session/update"]
+    wire.advance(3)
+    wire.transcript.assert_states("running", became("idle", "end_turn"), session_id=session)
+    wire.transcript.assert_states(session_id="another")
+    wire.cancel(session)
+    assert wire.idle()
+
+
+def test_an_agent_of_version_2_on_the_wire_is_asked_for_another() -> None:
+    """2.7: an agent of both is spoken to in version 1 unless the test says otherwise; one of version 2 refuses."""
+    agent = ScriptedAgent(protocol_versions=(1, 2))
+    agent.expect_prompt().says("hi")
+    wire = AgentOnWire(agent)
+    assert wire.initialized["protocolVersion"] == 1
+    assert wire.result_of(wire.prompt(wire.open_session())) == {"stopReason": "end_turn"}
+    with pytest.raises(AssertionError, match="expected a result of 'initialize'; it was refused"):
+        AgentOnWire(ScriptedAgent(protocol_versions=2))
+    early: AgentOnWire[Any] = AgentOnWire(ScriptedAgent(protocol_versions=2), initialized=False)
+    before = early.connection
+    early.send({"id": 1, "method": "initialize", "params": {"protocolVersion": 2, "info": {}, "capabilities": {}}})
+    assert early.answer_to(1)["error"]["code"] == -32602
+    early.send({"id": 2, "method": "initialize", "params": {"protocolVersion": 2, "info": wire_info()}})
+    assert early.result_of(2)["protocolVersion"] == 2
+    assert early.connection is not before
+
+
+def wire_info() -> dict[str, str]:
+    """Who somebody is."""
+    return {"name": "n", "version": "1"}
+
+
+def test_a_client_of_version_2_on_the_wire() -> None:
+    """2.30: a prompt is inserted by hand, and its work reported."""
+    client = ScriptedClient(protocol_versions=(1, 2))
+    wire = ClientOnWire(client, protocol_version=2)
+    assert wire.connection.agent_capabilities.session is not None
+    session = wire.open_session("s1")
+    prompt = session.prompt("hi")
+    wire.insert("m1")
+    assert success_result(prompt.accepted) == "m1"
+    wire.become("s1", "running")
+    wire.say("s1", "hel")
+    wire.say("s1", "lo", "a1")
+    no_result(prompt)
+    wire.become("s1", "idle", "end_turn", _meta={"a": 1})
+    assert success_result(prompt) == v2.IdleStateUpdate(stop_reason="end_turn", meta={"a": 1})
+    assert client.said == "hello"
+    first, second = session.prompt("1"), session.prompt("2")
+    numbers = [each["id"] for each in wire.asked("session/prompt")[-2:]]
+    wire.insert("m3", numbers[1])
+    wire.refuse(-32000, number=numbers[0])
+    assert success_result(second.accepted) == "m3"
+    assert failure_of(first, AuthRequired).remote
+
+
+def test_a_client_of_both_versions_is_answered_with_the_first() -> None:
+    """2.7: then it goes on in version 1, whose words need no ids of messages."""
+    client = ScriptedClient(protocol_versions=(1, 2))
+    wire: ClientOnWire[Any, Any] = ClientOnWire(client.client)
+    session = wire.open_session("s1")
+    turn = session.prompt("hi")
+    wire.say("s1", "hello")
+    wire.respond({"stopReason": "end_turn"})
+    assert success_result(turn).stop_reason == "end_turn"
+    assert client.said == "hello"
+    early: ClientOnWire[Any, Any] = ClientOnWire(client.client, initialized=False, protocol_version=2)
+    early.connection.initialize()
+    assert early.received[-1]["params"]["protocolVersion"] == 2

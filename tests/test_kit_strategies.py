@@ -14,14 +14,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from acp_twisted.schema import v1
+from acp_twisted.schema import v1, v2
 from acp_twisted.schema.converter import structure
+from acp_twisted.schema.leaves import fields_of
 from acp_twisted.schema.values import UNSET, Model, UnknownVariant
+from acp_twisted.schema.vocabulary import vocabulary
 from acp_twisted.testing import strategies
 
 QUICK = settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
 FINDING = settings(deadline=None, max_examples=2000, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-TYPES = strategies.types()
 MODULES = [import_module(name) for name in strategies.VERSIONS if find_spec(name) is not None]
 SLICES = [strategies.types(module.__name__)[start::8] for module in MODULES for start in range(8)]
 UNIONS = [(module, name) for module in MODULES for name in sorted(module.UNIONS)]
@@ -63,11 +64,40 @@ def test_every_union_reads_as_it_was_written(module: ModuleType, name: str) -> N
     check_round_trip(getattr(module, name))
 
 
-def test_the_types_are_all_there() -> None:
-    """Each class of the schema, the unstable ones too."""
-    names = {kind.__name__ for kind in TYPES}
-    assert {"PromptRequest", "SessionNotification", "ForkSessionRequest", "ElicitationFormMode"} <= names
+@pytest.mark.parametrize(("version", "update"), [(1, "SessionNotification"), (2, "UpdateSessionNotification")])
+def test_the_types_are_all_there(version: int, update: str) -> None:
+    """Each class of the schema, the unstable ones too; those of every method among them."""
+    words = vocabulary(version)
+    names = {kind.__name__ for kind in strategies.types(words.types.__name__)}
+    assert {"PromptRequest", update, "ForkSessionRequest", "ElicitationFormMode"} <= names
+    assert {method.params_name for method in words.methods} <= names
+    assert {method.result_name for method in words.methods if method.result_name is not None} <= names
     assert len(names) > 150
+
+
+def three_states() -> list[Any]:
+    """Every attribute of version 2 that tells null from what is not there, with each of the three."""
+    found = []
+    for kind in strategies.types(v2.__name__):
+        for each in fields_of(kind):
+            if each.written == "touched" and each.type not in ("any", "request_id"):
+                found.append((kind, each.name))
+    return found
+
+
+def test_what_has_three_states_has_them_all() -> None:
+    """Design rule 10: unset, null and a value of every such member of version 2's classes."""
+    states = three_states()
+    assert (v2.ToolCallUpdate, "title") in states
+    assert len(states) > 20
+    for kind, name in states:
+        for wanted in (
+            lambda value: value is UNSET,
+            lambda value: value is None,
+            lambda value: value is not UNSET and value is not None,
+        ):
+            found = find(strategies.of(kind), lambda made: wanted(getattr(made, name)), settings=FINDING)  # noqa: B023
+            assert again(found, kind) == found
 
 
 @pytest.mark.parametrize(
@@ -83,6 +113,13 @@ def test_the_types_are_all_there() -> None:
         (v1.CreateElicitationRequest, lambda value: isinstance(value, v1.ElicitationUrlMode)),
         (v1.CreateElicitationRequest, lambda value: type(value) is v1.CreateElicitationRequest),
         (v1.SetSessionConfigOptionRequest, lambda value: value.value is True),
+        (v2.UpdateSessionNotification, lambda value: isinstance(value.update, UnknownVariant)),
+        (v2.UpdateSessionNotification, lambda value: isinstance(value.update, v2.IdleStateUpdate)),
+        (v2.IdleStateUpdate, lambda value: value.stop_reason not in (None, "end_turn", "cancelled", "error")),
+        (v2.IdleStateUpdate, lambda value: value.error is not None),
+        (v2.PromptRequest, lambda value: any(isinstance(each, UnknownVariant) for each in value.prompt)),
+        (v2.RequestPermissionRequest, lambda value: isinstance(value.subject, UnknownVariant)),
+        (v2.CreateElicitationRequest, lambda value: isinstance(value, v2.ElicitationUrlMode)),
     ],
 )
 def test_what_may_come(kind: Any, wanted: Any) -> None:

@@ -4,7 +4,8 @@ What people test their own agents and clients with, under pytest, trial or unitt
 Nothing here needs a reactor: conversations are in memory, deliver at once, and take their time from a
 L{Clock<twisted.internet.task.Clock>}.
 
-  - L{connected_pair<acp_twisted.testing.pair.connected_pair>}: an agent and a client that talk to each other;
+  - L{connected_pair<acp_twisted.testing.pair.connected_pair>}: an agent and a client that talk to each other, in the
+    version of the protocol that they agree on;
   - L{ScriptedAgent<acp_twisted.testing.agent.ScriptedAgent>} and
     L{ScriptedClient<acp_twisted.testing.client.ScriptedClient>}: halves that expect, and do what the test says;
   - L{AgentOnWire<acp_twisted.testing.on_wire.AgentOnWire>} and
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from acp_twisted.testing.agent import ANYTHING, PromptExpectation, ScriptedAgent
     from acp_twisted.testing.client import PermissionExpectation, ScriptedClient
     from acp_twisted.testing.on_wire import AgentOnWire, ClientOnWire, HalfOnWire, WireEnd
-    from acp_twisted.testing.pair import ConnectedPair, connected_pair
+    from acp_twisted.testing.pair import AnyPair, ConnectedPair, ConnectedPairV2, connected_pair
     from acp_twisted.testing.recording import RecordingFactory, RecordingReceiver, RecordingTransport
     from acp_twisted.testing.results import failure_of, no_result, success_result
     from acp_twisted.testing.script import Expectation
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         Pattern,
         Transcript,
         answered,
+        became,
         notified,
         refused,
         requested,
@@ -44,19 +46,31 @@ _WHERE = {
     "agent": ("ANYTHING", "PromptExpectation", "ScriptedAgent"),
     "client": ("PermissionExpectation", "ScriptedClient"),
     "on_wire": ("AgentOnWire", "ClientOnWire", "HalfOnWire", "WireEnd"),
-    "pair": ("ConnectedPair", "connected_pair"),
+    "pair": ("AnyPair", "ConnectedPair", "ConnectedPairV2", "connected_pair"),
     "recording": ("RecordingFactory", "RecordingReceiver", "RecordingTransport"),
     "results": ("failure_of", "no_result", "success_result"),
     "script": ("Expectation",),
-    "transcript": ("Entry", "Pattern", "Transcript", "answered", "notified", "refused", "requested", "updated"),
+    "transcript": (
+        "Entry",
+        "Pattern",
+        "Transcript",
+        "answered",
+        "became",
+        "notified",
+        "refused",
+        "requested",
+        "updated",
+    ),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "ANYTHING",
     "AgentOnWire",
+    "AnyPair",
     "ClientOnWire",
     "ConnectedPair",
+    "ConnectedPairV2",
     "Entry",
     "Expectation",
     "HalfOnWire",
@@ -71,6 +85,7 @@ __all__ = [
     "Transcript",
     "WireEnd",
     "answered",
+    "became",
     "connected_pair",
     "failure_of",
     "no_result",

@@ -8,19 +8,25 @@ what the agent does.)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from zope.interface import implementer
 
-from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
+from acp_twisted.agent.agent import AcpAgent
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.context import PromptContext
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
+from acp_twisted.testing._versions import Versions
 from acp_twisted.testing.half import ScriptedHalf
 from acp_twisted.testing.script import Expectation, Matching, Script, by_text, shortened, text_of
+from acp_twisted.turn.result import TurnResult
+
+if TYPE_CHECKING:
+    from acp_twisted.schema import v2
 
 ANYTHING: Any = lambda value: True  # noqa: E731 - it is a value here
 """For an answer that does not matter."""
@@ -29,13 +35,82 @@ ANYTHING: Any = lambda value: True  # noqa: E731 - it is a value here
 class PromptExpectation(Expectation):
     """
     A prompt that is to come, and its turn.  Each method returns the expectation itself, and what they say is done in
-    that order.  A turn that nobody ends is answered C{end_turn}.
+    that order.  A turn that nobody ends is ended with C{end_turn}.
+
+    In version 2 the library says what belongs to it: that the prompt is inserted, its message, C{running},
+    C{requires_action} while the user is asked, and C{idle} with the reason.
     """
 
-    def __init__(self, script: Script, description: str, matches: Callable[[Any], bool]) -> None:
+    def __init__(
+        self,
+        script: Script,
+        description: str,
+        matches: Callable[[Any], bool],
+        noted: Callable[[Any], object] | None = None,
+    ) -> None:
+        """
+        @param noted: told of the prompts that are taken into the turn.
+        """
         super().__init__("session/prompt", description, matches)
         self._script = script
+        self._noted = noted
+        self._message_id: str | None = None
+        self._delay = 0.0
+        self._refusal: BaseException | None = None
         self.ends()
+
+    # ---- version 2: whether it becomes part of the conversation
+
+    def inserts(self, message_id: str | None = None, *, after: float = 0) -> PromptExpectation:
+        """
+        Version 2.  Let the prompt become part of the conversation, which it does at once unless said otherwise.
+
+        @param message_id: the id that its message gets; a random one if it is L{None}.
+        @param after: so many seconds after its turn has come; until then it can be cancelled for itself.
+        """
+        self._message_id = message_id
+        self._delay = after
+        return self
+
+    def refuses(self, error: BaseException) -> PromptExpectation:
+        """
+        Answer the prompt with an error: in version 2 it does not become part of the conversation.  In version 1 this is
+        what L{fails} does.
+        """
+        self._refusal = error
+        return self.fails(error)
+
+    def admit(self, clock: IReactorTime) -> Any:
+        """
+        For L{ScriptedAgent}: what comes of a prompt before it is inserted.
+
+        @return: the id of its message, or a Deferred of that.
+        """
+        return deferLater(clock, self._delay, self._admit) if self._delay else self._admit()
+
+    def _admit(self) -> str | None:
+        if self._refusal is not None:
+            raise self._refusal
+        return self._message_id
+
+    def takes_prompt(self, matching: Matching = None) -> PromptExpectation:
+        """
+        Version 2.  Take the first prompt that is held into this turn, which answers to it too.  There must be one.
+
+        @param matching: as for L{ScriptedAgent.expect_prompt}.
+        """
+        words, matches = _by_prompt(matching)
+
+        def take(request: Any, context: PromptContext) -> None:
+            taken = context.take_prompt()
+            if taken is not None and self._noted is not None:
+                self._noted(taken)
+            if taken is None or not matches(taken):
+                raise self._script.fault(f"expected a prompt{words} to be held; what is held is {shortened(taken)}")
+
+        return self.does(take)
+
+    # ---- what is done
 
     def says(self, text: str) -> PromptExpectation:
         """
@@ -49,9 +124,9 @@ class PromptExpectation(Expectation):
         """
         return self.does(lambda request, context: context.send_thought(text))
 
-    def updates(self, *updates: v1.SessionUpdate) -> PromptExpectation:
+    def updates(self, *updates: v1.SessionUpdate | v2.SessionUpdate) -> PromptExpectation:
         """
-        Send updates.
+        Send updates, in the words of the version that is spoken.
         """
         for update in updates:
             self.does(lambda request, context, update=update: context.send_update(update))  # type: ignore[misc]
@@ -59,7 +134,7 @@ class PromptExpectation(Expectation):
 
     def asks(
         self,
-        ask: Callable[[PromptContext], Any],
+        ask: Callable[[Any], Any],
         answer: object = ANYTHING,
         *,
         fails: type[BaseException] | None = None,
@@ -68,13 +143,13 @@ class PromptExpectation(Expectation):
         """
         Ask the client something, and look at what comes of it.
 
-        @param ask: given the turn's context, returns a Deferred.
+        @param ask: given the turn's L{PromptContext}, which is that of the version that is spoken, returns a Deferred.
         @param answer: what must come of it, or a function that decides.
         @param fails: the error that must come of it instead.
         @param what: what it is, for messages.
         """
 
-        async def step(request: v1.PromptRequest, context: PromptContext) -> None:
+        async def step(request: Any, context: PromptContext) -> None:
             try:
                 got = await ask(context)
             except Exception as error:
@@ -90,7 +165,7 @@ class PromptExpectation(Expectation):
 
     def reads(self, path: str, content: object = ANYTHING) -> PromptExpectation:
         """
-        Read a file of the client's.
+        Version 1.  Read a file of the client's.
 
         @param content: what must be in it, or a function that decides.
         """
@@ -98,7 +173,7 @@ class PromptExpectation(Expectation):
 
     def writes(self, path: str, content: str) -> PromptExpectation:
         """
-        Write a file of the client's.
+        Version 1.  Write a file of the client's.
         """
         return self.asks(lambda context: context.write_file(path, content), what=f"writing {path}")
 
@@ -112,7 +187,7 @@ class PromptExpectation(Expectation):
 
     def runs(self, command: str, args: Sequence[str] = (), output: object = ANYTHING) -> PromptExpectation:
         """
-        Run a command in a terminal of the client's.
+        Version 1.  Run a command in a terminal of the client's.
 
         @param output: what it must write, or a function that decides.
         """
@@ -132,7 +207,11 @@ class PromptExpectation(Expectation):
         """
         End the turn.
         """
-        return self.answers(v1.PromptResponse(stop_reason=stop_reason, meta=meta))
+        return self.answers(TurnResult(stop_reason, meta=meta))
+
+
+def _by_prompt(matching: Matching) -> tuple[str, Callable[[Any], bool]]:
+    return by_text(matching, lambda request: text_of(request.prompt))
 
 
 @implementer(IMessageReceiverFactory)
@@ -140,23 +219,25 @@ class ScriptedAgent(ScriptedHalf):
     """
     An agent whose prompts are scripted.  It goes wherever an L{AcpAgent} goes: into a pair, a service, an endpoint.
 
-    A prompt that is not expected is answered -32603, with the words of what was expected and what came.
+    A prompt that is not expected is answered -32603, with the words of what was expected and what came; in version 2
+    it does not become part of the conversation.
 
-    @ivar prompts: the prompts that came.
+    @ivar prompts: the prompts that came, in the words of their version; in version 2, those whose turn has come.
     @ivar cancels: the cancellations that came.
-    @ivar connections: the connections that it has served.
     """
 
-    def __init__(self, configure: Callable[[AcpAgentBuilder], object] | None = None) -> None:
+    def __init__(self, configure: Callable[[Any], object] | None = None, *, protocol_versions: Versions = 1) -> None:
         """
         @param configure: does more with the builder: handlers, capabilities, timeouts.
+        @param protocol_versions: the version of the protocol that it speaks, or several; see
+            L{AcpAgentBuilder.protocol_versions<acp_twisted.agent.agent.AcpAgentBuilder.protocol_versions>}.
         """
-        super().__init__("the agent", configure)
-        self.prompts: list[v1.PromptRequest] = []
-        self.cancels: list[v1.CancelNotification] = []
-        self.connections: list[AgentConnection] = []
+        super().__init__("the agent", configure, protocol_versions)
+        self.prompts: list[Any] = []
+        self.cancels: list[Any] = []
         self._agent: AcpAgent | None = None
         self._opened = 0
+        self._admitted: dict[int, tuple[Any, PromptExpectation]] = {}
 
     def expect_prompt(self, matching: Matching = None) -> PromptExpectation:
         """
@@ -173,8 +254,8 @@ class ScriptedAgent(ScriptedHalf):
         return self.script.add(self._prompted(matching), allowed=True)
 
     def _prompted(self, matching: Matching) -> PromptExpectation:
-        words, matches = by_text(matching, lambda request: text_of(request.prompt))
-        return PromptExpectation(self.script, f"a prompt{words}", matches)
+        words, matches = _by_prompt(matching)
+        return PromptExpectation(self.script, f"a prompt{words}", matches, self._note_prompt)
 
     def when_prompted(self, count: int = 1) -> Any:
         """
@@ -190,15 +271,18 @@ class ScriptedAgent(ScriptedHalf):
         The agent itself, built when it is first asked for.
         """
         if self._agent is None:
-            builder = AcpAgent.builder(unstable=self._unstable)
+            builder: Any = self._of_versions(AcpAgent.builder(unstable=self._unstable))
             self._install(builder)
             builder.prompt_handler(self._prompt)
-            for setter, handler in (
-                (builder.new_session_handler, self._new_session),
-                (builder.cancel_handler, lambda notice: self._note(self.cancels, notice)),
-            ):
+            handlers: dict[str, Callable[..., Any]] = {
+                "new_session_handler": self._new_session,
+                "cancel_handler": lambda notice: self._note(self.cancels, notice),
+            }
+            if 2 in self.versions:
+                handlers["accept_prompt_handler"] = self._accept
+            for setter, handler in handlers.items():
                 try:
-                    setter(handler)
+                    getattr(builder, setter)(handler)
                 except ValueError:
                     continue  # there is another one
             self._agent = builder.build()
@@ -219,16 +303,33 @@ class ScriptedAgent(ScriptedHalf):
 
     def connect(self, clock: IReactorTime) -> AgentConnection:
         """
-        The agent's side of a new connection.
+        The agent's side of a new connection; see L{AcpAgent.connect}.
         """
-        connection = self.agent.connect(clock)
-        self.connections.append(connection)
-        return connection
+        link = self.agent.connect(clock)
+        self._links.append(link)
+        return link
 
-    async def _prompt(self, request: v1.PromptRequest, context: PromptContext) -> Any:
+    def _accept(self, request: v2.PromptRequest, connection: Any) -> Any:
+        self._note_prompt(request)
+        found = self._find(request)
+        self._admitted[id(request)] = request, found
+        return found.admit(connection.clock)
+
+    async def _prompt(self, request: Any, context: PromptContext) -> Any:
+        _, found = self._admitted.pop(id(request), (None, None))
+        if found is None:  # nobody asked before, in version 1 or with a handler of the test's own
+            self._note_prompt(request)
+            found = self._find(request)
+        return await found.play(request, context)
+
+    def _find(self, request: Any) -> PromptExpectation:
+        found = self.script.find("session/prompt", request)
+        assert isinstance(found, PromptExpectation)
+        return found
+
+    def _note_prompt(self, request: Any) -> None:
         self._note(self.prompts, request)
-        return await self.script.play("session/prompt", request, context)
 
-    def _new_session(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
+    def _new_session(self, request: Any) -> v1.NewSessionResponse:
         self._opened += 1
         return v1.NewSessionResponse(session_id=f"session-{self._opened}")

@@ -11,16 +11,19 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from acp_twisted.client.client import AcpClient, AcpClientBuilder
+from acp_twisted.client.client import AcpClient
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.errors import ResourceNotFound
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory
 from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
-from acp_twisted.schema.vocabulary import V1
+from acp_twisted.schema.converter import unstructure
+from acp_twisted.testing._versions import Versions
 from acp_twisted.testing.half import ScriptedHalf
 from acp_twisted.testing.script import Expectation, Matching, Script, by_text
+from acp_twisted.testing.transcript import spoken
 
+# Version 2 takes the words of version 1 for these.
 CANCELLED = v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
 
 
@@ -41,7 +44,7 @@ class PermissionExpectation(Expectation):
         @param option: an id such as C{"yes"}, or a kind such as C{"allow_once"}.
         """
 
-        def select(request: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+        def select(request: Any) -> v1.RequestPermissionResponse:
             for offered in request.options:
                 if option in (offered.option_id, offered.kind):
                     outcome = v1.SelectedPermissionOutcome(option_id=offered.option_id)
@@ -66,34 +69,37 @@ class ScriptedClient(ScriptedHalf):
     A request that is not expected is answered -32603, with the words of what was expected and what came.
 
     @ivar files: what is in its files, by path, when it has any.
-    @ivar updates: the updates that came.
+    @ivar updates: the updates that came, in the words of their version, as the permission requests.
     @ivar permissions: the permission requests that came.
     @ivar reads: the files that were read, by the requests.
     @ivar writes: those that were written.
-    @ivar connections: the connections that it has made.
     """
 
     def __init__(
         self,
-        configure: Callable[[AcpClientBuilder], object] | None = None,
+        configure: Callable[[Any], object] | None = None,
         *,
         files: Mapping[str, str] | None = None,
         permission: str | None = None,
+        protocol_versions: Versions = 1,
     ) -> None:
         """
         @param configure: does more with the builder: handlers, capabilities, timeouts.
         @param files: let files be read and written, and begin with these; what is not among them can't be read.
+            Version 2 has no files.
         @param permission: the option that is picked where no expectation says otherwise, by its id or its kind.
+        @param protocol_versions: the version of the protocol that it speaks, or several; see
+            L{AcpClientBuilder.protocol_versions<acp_twisted.client.client.AcpClientBuilder.protocol_versions>}.
         """
-        super().__init__("the client", configure)
+        super().__init__("the client", configure, protocol_versions)
         self.files = dict(files or {})
-        self.updates: list[v1.SessionNotification] = []
-        self.permissions: list[v1.RequestPermissionRequest] = []
+        self.updates: list[Any] = []
+        self.permissions: list[Any] = []
         self.reads: list[v1.ReadTextFileRequest] = []
         self.writes: list[v1.WriteTextFileRequest] = []
-        self.connections: list[ClientConnection] = []
         self._client: AcpClient | None = None
-        self._handled(V1.require("session/request_permission"))
+        words = self._words[0]
+        self._handled(words.version, words.require("session/request_permission"))
         if files is not None:
             self.allow(v1.ReadTextFileRequest).answers(self._read)
             self.allow(v1.WriteTextFileRequest).answers(self._write)
@@ -104,7 +110,8 @@ class ScriptedClient(ScriptedHalf):
         """
         Expect a permission request, behind those that are expected already.
 
-        @param matching: the title of its tool call, an expression that is found in it, or a function of the request.
+        @param matching: the title of its tool call, which in version 2 is its own; an expression that is found in it,
+            or a function of the request.
         """
         return self.script.add(self._permission(matching), allowed=False)
 
@@ -115,28 +122,27 @@ class ScriptedClient(ScriptedHalf):
         return self.script.add(self._permission(matching), allowed=True)
 
     def _permission(self, matching: Matching) -> PermissionExpectation:
-        words, matches = by_text(matching, lambda request: request.tool_call.title or "")
+        words, matches = by_text(matching, _title_of)
         return PermissionExpectation(self.script, f"a permission request{words}", matches)
 
     def expect_read(self, path: str, content: str) -> Expectation:
         """
-        Expect a file to be read, which holds C{content}.
+        Version 1.  Expect a file to be read, which holds C{content}.
         """
         return self.expect(v1.ReadTextFileRequest, path=path).answers(v1.ReadTextFileResponse(content=content))
 
     def expect_write(self, path: str, content: str) -> Expectation:
         """
-        Expect a file to be written, with exactly C{content}.
+        Version 1.  Expect a file to be written, with exactly C{content}.
         """
         return self.expect(v1.WriteTextFileRequest, path=path, content=content).answers(v1.WriteTextFileResponse())
 
     @property
     def said(self) -> str:
         """
-        The texts of all the agent's message chunks so far, put together.
+        The texts of all the agent's messages so far, put together.
         """
-        chunks = [each.update for each in self.updates if isinstance(each.update, v1.AgentMessageChunk)]
-        return "".join(each.content.text for each in chunks if isinstance(each.content, v1.TextContent))
+        return spoken(map(unstructure, self.updates))
 
     def when_updated(self, count: int = 1) -> Deferred[None]:
         """
@@ -149,10 +155,10 @@ class ScriptedClient(ScriptedHalf):
     @property
     def client(self) -> AcpClient:
         """
-        The client itself, built when it is first asked for.
+        The client itself, built when it is first asked for; of several versions, what C{protocol_versions} makes.
         """
         if self._client is None:
-            builder = AcpClient.builder(unstable=self._unstable)
+            builder: Any = self._of_versions(AcpClient.builder(unstable=self._unstable))
             self._install(builder)
             builder.session_update_handler(lambda update: self._note(self.updates, update))
             self._client = builder.build()
@@ -173,11 +179,11 @@ class ScriptedClient(ScriptedHalf):
 
     def connection(self, clock: IReactorTime) -> ClientConnection:
         """
-        The client's side of a new connection.
+        The client's side of a new connection; see L{AcpClient.connection}.
         """
-        connection = self.client.connection(clock)
-        self.connections.append(connection)
-        return connection
+        link = self.client.connection(clock)
+        self._links.append(link)
+        return link
 
     def _playing(self, method: str) -> Callable[[Any, Any], Any]:
         play = super()._playing(method)
@@ -206,3 +212,8 @@ class ScriptedClient(ScriptedHalf):
     def _write(self, request: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
         self.files[request.path] = request.content
         return v1.WriteTextFileResponse()
+
+
+def _title_of(request: Any) -> str:
+    asked = getattr(request, "tool_call", request)
+    return asked.title or ""

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred, succeed
 
 from acp_twisted.schema.methods import Method
-from acp_twisted.schema.vocabulary import V1
+from acp_twisted.schema.vocabulary import vocabulary
+from acp_twisted.testing._versions import ALL, Versions, agreed, versions
 from acp_twisted.testing.script import Expectation, Script, by_members, setter_of
 
 _S = TypeVar("_S", bound="ScriptedHalf")
@@ -22,15 +23,27 @@ class ScriptedHalf:
     One half whose handlers follow a L{Script}.
 
     As a context manager it is held to its expectations at the end (L{verify}).
+
+    @ivar versions: the versions of the protocol that it speaks.
     """
 
-    def __init__(self, whose: str, configure: Callable[[Any], object] | None) -> None:
+    def __init__(self, whose: str, configure: Callable[[Any], object] | None, protocol_versions: Versions = 1) -> None:
         self.script = Script(whose)
+        self.versions = versions(protocol_versions)
         self._configure = configure
-        self._methods: dict[str, Method] = {}
+        self._words = [vocabulary(each) for each in self.versions]
+        self._links: list[Any] = []
+        self._methods: dict[tuple[int, str], Method] = {}
         self._extensions: dict[str, str] = {}
         self._built = False
         self._waiting: list[tuple[list[Any], int, Deferred[None]]] = []
+
+    @property
+    def connections(self) -> list[Any]:
+        """
+        Its connections so far, each of the version that was agreed on.
+        """
+        return [agreed(each) for each in self._links]
 
     def expect(self, kind: type, matching: Callable[[Any], bool] | None = None, **members: object) -> Expectation:
         """
@@ -39,7 +52,8 @@ class ScriptedHalf:
         What there is an expectation for before the first connection has a handler, and counts for what this half
         advertises.
 
-        @param kind: the class of its params, such as C{v1.ReadTextFileRequest}.
+        @param kind: the class of its params, such as C{v1.ReadTextFileRequest}.  What is expected in the words of
+            one version is not expected in the other.
         @param matching: decides whether it is the one.
         @param members: what must be in it.
         @raise TypeError: when C{kind} is nothing that this half could be sent.
@@ -56,10 +70,7 @@ class ScriptedHalf:
     def _expectation(
         self, kind: type, matching: Callable[[Any], bool] | None, members: dict[str, object]
     ) -> Expectation:
-        method = V1.for_params(kind)
-        if method is None:
-            raise TypeError(f"{kind!r} is no request or notification of the protocol")
-        self._handled(method)
+        method = self._method(kind)
         words, matches = by_members(matching, members)
         return Expectation(
             method.name,
@@ -67,11 +78,23 @@ class ScriptedHalf:
             lambda request: isinstance(request, kind) and matches(request),
         )
 
-    def _handled(self, method: Method) -> None:
-        if method.name not in self._methods:
+    def _method(self, kind: type) -> Method:
+        """
+        The method whose params are of this class, which from now on has a handler.
+        """
+        for words in self._words:
+            method = words.for_params(kind)
+            if method is not None:
+                self._handled(words.version, method)
+                return method
+        spoken = " or ".join(map(str, self.versions))
+        raise TypeError(f"{kind!r} is no request or notification of protocol version {spoken}")
+
+    def _handled(self, version: int, method: Method) -> None:
+        if (version, method.name) not in self._methods:
             if self._built:
                 raise self._too_late(method.name)
-            self._methods[method.name] = method
+            self._methods[version, method.name] = method
 
     def _too_late(self, method: str) -> ValueError:
         return ValueError(f"{self.script.whose} is connected, and has no handler for {method}: expect it before")
@@ -100,14 +123,26 @@ class ScriptedHalf:
         """
         return not all(method.stable for method in self._methods.values())
 
+    def _of_versions(self, builder: Any) -> Any:
+        """
+        A builder of what speaks its versions.
+        """
+        return builder if self.versions == (1,) else builder.protocol_versions(*self.versions)
+
     def _install(self, builder: Any) -> None:
         """
         Give a builder the handlers that the script needs.
         """
         if self._configure is not None:
             self._configure(builder)
-        for name, method in self._methods.items():
-            getattr(builder, setter_of(method))(self._playing(name))
+        done: set[str] = set()
+        for (version, name), method in self._methods.items():
+            setter = setter_of(method)
+            if not _narrow(builder, version) and setter in done:
+                continue  # one handler serves both versions
+            done.add(setter)
+            getattr(builder, setter)(self._playing(name))
+        _narrow(builder, *ALL)
         for name, setter in self._extensions.items():
             getattr(builder, setter)(name, self._playing(name))
         self._built = True
@@ -153,3 +188,16 @@ class ScriptedHalf:
     ) -> None:
         if error is None:
             self.verify()
+
+
+def _narrow(builder: Any, *versions: int) -> bool:
+    """
+    Have the handlers that are set from now on be for these versions only.
+
+    @return: whether the builder knows of that: a client's does not.
+    """
+    narrow = getattr(builder, "for_versions", None)
+    if narrow is None:
+        return False
+    narrow(*versions)
+    return True

@@ -9,105 +9,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, overload
 
-from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
-from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.session import ClientSession
 from acp_twisted.connection import Connection
-from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.testing._failed import failed
-from acp_twisted.testing.pair import ConnectsAgent, ConnectsClient
+from acp_twisted.testing._versions import agreed
+from acp_twisted.testing.pair import AnyClient, ConnectsAgent, ConnectsClient
 from acp_twisted.testing.recording import RecordingReceiver
 from acp_twisted.testing.results import success_result
 from acp_twisted.testing.transcript import Transcript
+from acp_twisted.testing.wire_end import Message, WireEnd
 from acp_twisted.transports.memory import MemoryLink
 
-Message = dict[str, Any]
-_C = TypeVar("_C", bound=Connection)
+__all__ = ["AgentOnWire", "ClientOnWire", "HalfOnWire", "Message", "WireEnd"]
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-@implementer(IMessageReceiver)
-class WireEnd:
-    """
-    The other end of a link, which only keeps what comes: to be joined to anything by a L{MemoryLink}.
+    from acp_twisted.agent.v2.connection import AgentConnection as SecondAgentConnection
+    from acp_twisted.client.v2.connection import ClientConnection as SecondClientConnection
+    from acp_twisted.client.v2.session import ClientSession as SecondClientSession
 
-    @ivar received: the messages that came, decoded.
-    @ivar ended: whether the other side says no more.
-    @ivar lost: whether the link is gone.
-    @ivar transport: what it could say something on.
-    """
+    # They are of version 1 to who does not say otherwise.
+    _C = TypeVar("_C", bound=Connection)
+    _Agent = TypeVar("_Agent", bound=Connection, default=AgentConnection)
+    _Client = TypeVar("_Client", bound=Connection, default=ClientConnection)
+    _Session = TypeVar("_Session", default=ClientSession)
+else:
+    from typing import TypeVar
 
-    def __init__(self) -> None:
-        self.received: list[Message] = []
-        self.ended = False
-        self.lost = False
-        self.transport: IMessageTransport | None = None
+    _C = TypeVar("_C")
+    _Agent = TypeVar("_Agent")
+    _Client = TypeVar("_Client")
+    _Session = TypeVar("_Session")
 
-    def connection_made(self, transport: IMessageTransport) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        self.transport = transport
-
-    def message_received(self, message: bytes) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        self.received.append(json.loads(message))
-
-    def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        raise failed("a link in memory has no oversized messages")
-
-    def remainder_received(self, message: bytes) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        raise failed("a link in memory has no halves of messages")
-
-    def input_ended(self) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        self.ended = True
-
-    def connection_lost(self, reason: Failure) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-        self.lost = True
-
-    def writing_paused(self) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-
-    def writing_resumed(self) -> None:
-        """
-        See L{IMessageReceiver}.
-        """
-
-    def shutdown(self) -> Deferred[None]:
-        """
-        See L{IMessageReceiver}.
-        """
-        return succeed(None)
+INFO: Final = {"name": "test", "version": "0"}
+"""Who the test is, to a half of version 2."""
 
 
 class HalfOnWire(Generic[_C]):
     """
     A connection, and its other end.
 
-    @ivar connection: the half.
     @ivar clock: what it takes its time from.
     @ivar link: what joins it to the test, which is the side C{b}.
     @ivar end: the test's end.
@@ -119,13 +68,25 @@ class HalfOnWire(Generic[_C]):
         @param limits: those of the link.
         @param name: what the transcript calls the half.
         """
-        self.connection = connection
+        self._link: Any = connection
         self.clock = clock
         self.name = name
         self.end = WireEnd()
         self._recorded = RecordingReceiver(connection.peer, us=name, them="test")
         self.link = MemoryLink(self._recorded, self.end, clock, limits)
         self._last_id = 0
+
+    @property
+    def connection(self) -> _C:
+        """
+        The half; where the version is agreed on first, what waits for that until then.
+        """
+        found: _C = agreed(self._link)
+        return found
+
+    @connection.setter
+    def connection(self, connection: _C) -> None:
+        self._link = connection
 
     # ---- what the half says
 
@@ -169,6 +130,17 @@ class HalfOnWire(Generic[_C]):
         if len(found) != 1:
             raise failed(f"expected one answer to {number!r}; there are {len(found)}:\n{self.transcript}")
         return found[0]
+
+    def result_of(self, number: Any) -> Any:
+        """
+        The result that a request was answered with.
+
+        @raise AssertionError: when there is no answer, or more than one, or an error.
+        """
+        answer = self.answer_to(number)
+        if "result" not in answer:
+            raise failed(f"expected a result of {number!r}; it was refused:\n{self.transcript}")
+        return answer["result"]
 
     def asked(self, method: str) -> list[Message]:
         """
@@ -296,10 +268,43 @@ class HalfOnWire(Generic[_C]):
         return not self.clock.getDelayedCalls()
 
 
-class AgentOnWire(HalfOnWire[AgentConnection]):
+class AgentOnWire(HalfOnWire[_Agent]):
     """
     An agent, with the test for a client.
     """
+
+    @overload
+    def __init__(
+        self: AgentOnWire[AgentConnection],
+        agent: ConnectsAgent,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: Literal[1] = 1,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AgentOnWire[SecondAgentConnection],
+        agent: ConnectsAgent,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: Literal[2],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AgentOnWire[Any],
+        agent: ConnectsAgent,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: int,
+    ) -> None: ...
 
     def __init__(
         self,
@@ -308,23 +313,25 @@ class AgentOnWire(HalfOnWire[AgentConnection]):
         initialized: bool = True,
         capabilities: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
+        protocol_version: int = 1,
     ) -> None:
         """
         @param initialized: begin with C{initialize}, whose answer is taken away.
         @param capabilities: what the client can do.
+        @param protocol_version: the version that the test asks for, in whose words.
         """
         clock = Clock()
-        super().__init__(agent.connect(clock), clock, limits, name="agent")
+        link: Any = agent.connect(clock)
+        super().__init__(link, clock, limits, name="agent")
         self.initialized: Any = None
+        self._first = protocol_version == 1
         if initialized:
-            self.send(
-                {
-                    "id": "initialize",
-                    "method": "initialize",
-                    "params": {"protocolVersion": 1, "clientCapabilities": capabilities or {}},
-                }
-            )
-            self.initialized = self.answer_to("initialize")["result"]
+            said = {"clientCapabilities": capabilities or {}}
+            if not self._first:
+                said = {"info": INFO, "capabilities": capabilities or {}}
+            params = {"protocolVersion": protocol_version, **said}
+            self.send({"id": "initialize", "method": "initialize", "params": params})
+            self.initialized = self.result_of("initialize")
             self.take()
 
     def open_session(self, cwd: str = "/work", **params: Any) -> str:
@@ -333,9 +340,9 @@ class AgentOnWire(HalfOnWire[AgentConnection]):
 
         @return: its id.
         """
-        answer = self.ask("session/new", {"cwd": cwd, "mcpServers": [], **params})
+        servers: dict[str, Any] = {"mcpServers": []} if self._first else {}
+        session_id: str = self.result_of(self.request("session/new", {"cwd": cwd, **servers, **params}))["sessionId"]
         self.take()
-        session_id: str = answer["result"]["sessionId"]
         return session_id
 
     def prompt(self, session_id: str, text: str = "hi", number: Any = None) -> Any:
@@ -354,41 +361,85 @@ class AgentOnWire(HalfOnWire[AgentConnection]):
         self.notify("session/cancel", {"sessionId": session_id})
 
 
-class ClientOnWire(HalfOnWire[ClientConnection]):
+class ClientOnWire(HalfOnWire[_Client], Generic[_Client, _Session]):
     """
     A client, with the test for an agent.
     """
 
+    @overload
     def __init__(
-        self,
+        self: ClientOnWire[ClientConnection, ClientSession],
         client: ConnectsClient,
         *,
         initialized: bool = True,
         capabilities: Mapping[str, Any] | None = None,
         answer: Mapping[str, Any] | None = None,
         limits: Limits | None = None,
+        protocol_version: Literal[1] = 1,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ClientOnWire[SecondClientConnection, SecondClientSession],
+        client: AnyClient,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        answer: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: Literal[2],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ClientOnWire[Any, Any],
+        client: AnyClient,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        answer: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: int = 1,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        client: AnyClient,
+        *,
+        initialized: bool = True,
+        capabilities: Mapping[str, Any] | None = None,
+        answer: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        protocol_version: int = 1,
     ) -> None:
         """
         @param initialized: begin with C{initialize}, and answer it.
-        @param capabilities: what the agent can do.
+        @param capabilities: what the agent can do; in version 2 that is sessions unless said otherwise.
         @param answer: more members of that answer.
+        @param protocol_version: the version that the test answers with, in whose words.
         """
         clock = Clock()
-        super().__init__(client.connection(clock), clock, limits, name="client")
+        link: Any = client.connection(clock)
+        super().__init__(link, clock, limits, name="client")
         if initialized:
-            agreeing = self.connection.initialize()
-            self.respond({"protocolVersion": 1, "agentCapabilities": capabilities or {}, **(answer or {})})
+            agreeing = link.initialize()
+            said: dict[str, Any] = {"agentCapabilities": capabilities or {}}
+            if protocol_version != 1:
+                said = {"info": INFO, "capabilities": {"session": {}} if capabilities is None else capabilities}
+            self.respond({"protocolVersion": protocol_version, **said, **(answer or {})})
             success_result(agreeing)
             self.take()
 
-    def open_session(self, session_id: str = "s1", cwd: str = "/work") -> ClientSession:
+    def open_session(self, session_id: str = "s1", cwd: str = "/work") -> _Session:
         """
         Open a session, and answer that.
         """
-        opening = self.connection.new_session(cwd)
+        connection: Any = self.connection
+        opening = connection.new_session(cwd)
         self.respond({"sessionId": session_id})
         self.take()
-        return success_result(opening)
+        session: _Session = success_result(opening)
+        return session
 
     def update(self, session_id: str, kind: str, **members: Any) -> None:
         """
@@ -399,8 +450,30 @@ class ClientOnWire(HalfOnWire[ClientConnection]):
         """
         self.notify("session/update", {"sessionId": session_id, "update": {"sessionUpdate": kind, **members}})
 
-    def say(self, session_id: str, text: str) -> None:
+    def say(self, session_id: str, text: str, message_id: str | None = None) -> None:
         """
         Send a piece of the agent's message.
+
+        @param message_id: its message, which version 2 wants to be named; C{"a1"} unless said otherwise there.
         """
-        self.update(session_id, "agent_message_chunk", content={"type": "text", "text": text})
+        if message_id is None and self.connection.vocabulary.version != 1:
+            message_id = "a1"
+        named = {} if message_id is None else {"messageId": message_id}
+        self.update(session_id, "agent_message_chunk", **named, content={"type": "text", "text": text})
+
+    def insert(self, message_id: str = "m1", number: Any = None) -> None:
+        """
+        Version 2.  Answer a prompt: its message is part of the conversation.
+
+        @param number: the prompt's id; by default that of the client's last request.
+        """
+        self.respond({"messageId": message_id}, number)
+
+    def become(self, session_id: str, state: str, stop_reason: str | None = None, **members: Any) -> None:
+        """
+        Version 2.  Report that a session is C{"running"}, C{"requires_action"} or C{"idle"} now.
+
+        @param members: the rest of the update, by the names on the wire.
+        """
+        reason = {} if stop_reason is None else {"stopReason": stop_reason}
+        self.update(session_id, "state_update", state=state, **reason, **members)

@@ -2,12 +2,14 @@
 An agent and a client that talk to each other in memory: no reactor, no process, a clock that stands still.
 
 Everything that one says is delivered at once, in order, so when a call returns, what follows from it has happened.
+
+Which version of the protocol they speak is for them to agree on; see L{connected_pair}.
 """
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
@@ -17,11 +19,40 @@ from acp_twisted.client.client import AcpClient
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.session import ClientSession, PromptTurn
 from acp_twisted.schema import v1
+from acp_twisted.schema.converter import structure
 from acp_twisted.testing._failed import failed
+from acp_twisted.testing._versions import agreed, versions, versions_of
 from acp_twisted.testing.recording import RecordingReceiver
 from acp_twisted.testing.results import success_result
-from acp_twisted.testing.transcript import Transcript, says
+from acp_twisted.testing.transcript import Transcript, answered, says
 from acp_twisted.transports.memory import MemoryLink
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, TypeVar
+
+    from acp_twisted.agent.v2.connection import AgentConnection as SecondAgentConnection
+    from acp_twisted.client.v2.client import VersionedClient
+    from acp_twisted.client.v2.connection import ClientConnection as SecondClientConnection
+    from acp_twisted.client.v2.prompt import Prompt
+    from acp_twisted.client.v2.session import ClientSession as SecondClientSession
+    from acp_twisted.schema import v2
+
+    # A pair is one of version 1 to who does not say otherwise.
+    _Agent = TypeVar("_Agent", default=AgentConnection)
+    _Client = TypeVar("_Client", default=ClientConnection)
+    _Session = TypeVar("_Session", default=ClientSession)
+    _Prompt = TypeVar("_Prompt", default=PromptTurn)
+    _Answer = TypeVar("_Answer", default=v1.PromptResponse)
+    _Initialized = TypeVar("_Initialized", default=v1.InitializeResponse)
+else:
+    from typing import TypeVar
+
+    _Agent = TypeVar("_Agent")
+    _Client = TypeVar("_Client")
+    _Session = TypeVar("_Session")
+    _Prompt = TypeVar("_Prompt")
+    _Answer = TypeVar("_Answer")
+    _Initialized = TypeVar("_Initialized")
 
 
 class ConnectsAgent(Protocol):
@@ -42,30 +73,71 @@ class ConnectsClient(Protocol):
         """The client's side of a new connection."""
 
 
-class ConnectedPair:
+AnyClient: TypeAlias = "ConnectsClient | VersionedClient"
+"""A client of one version of the protocol, or of several."""
+
+
+class ConnectedPair(Generic[_Agent, _Client, _Session, _Prompt, _Answer, _Initialized]):
     """
     Two halves on one link; made by L{connected_pair}.
 
     As a context manager it ends the conversation at last, and then holds scripted halves to what they expected
     (L{verify}).
 
-    @ivar agent: the agent's side of the connection.
-    @ivar client: the client's.
     @ivar clock: what both take their time from.
     @ivar link: what joins them; set its C{auto} to L{False} to deliver by hand.
     @ivar transcript: what was said, by C{"client"} and C{"agent"}.
-    @ivar initialized: the agent's answer to C{initialize}, if that was sent.
+    @ivar initialized: the agent's answer to L{initialize}, if that was sent.
     """
 
-    def __init__(self, agent: ConnectsAgent, client: ConnectsClient, clock: Clock) -> None:
+    def __init__(self, agent: ConnectsAgent, client: AnyClient, clock: Clock) -> None:
         self.clock = clock
-        self.agent = agent.connect(clock)
-        self.client = client.connection(clock)
+        self._links: tuple[Any, Any] = (agent.connect(clock), client.connection(clock))
         self._halves = (agent, client)
-        self._recorded = RecordingReceiver(self.client.peer, us="client", them="agent")
-        self.link = MemoryLink(self._recorded, self.agent.peer, clock, self.client.limits)
-        self.initialized: v1.InitializeResponse | None = None
-        self._session: ClientSession | None = None
+        peer = self._links[1].peer
+        self._recorded = RecordingReceiver(peer, us="client", them="agent")
+        self.link = MemoryLink(self._recorded, self._links[0].peer, clock, peer.limits)
+        self.initialized: _Initialized | None = None
+        self._session: _Session | None = None
+
+    def initialize(self) -> _Initialized:
+        """
+        Have the client begin the conversation, which L{connected_pair} does unless told otherwise.
+
+        @return: the agent's answer.
+        @raise AssertionError: when it does not come at once, or is a refusal.
+        """
+        result: Any = success_result(self._links[1].initialize())
+        client: Any = self.client
+        if result is client:  # it was not clear what it would be
+            answer = self.transcript.select(answered("initialize", sender="agent"))[-1]
+            result = structure(answer.body, client.schema.InitializeResponse)
+        self.initialized = result
+        return result  # type: ignore[no-any-return]
+
+    @property
+    def agent(self) -> _Agent:
+        """
+        The agent's side of the connection; where the version is agreed on first, what waits for that until then.
+        """
+        found: _Agent = agreed(self._links[0])
+        return found
+
+    @property
+    def client(self) -> _Client:
+        """
+        The client's side.
+        """
+        found: _Client = agreed(self._links[1])
+        return found
+
+    @property
+    def protocol_version(self) -> int | None:
+        """
+        The version of the protocol that is spoken; L{None} while that is not agreed on.
+        """
+        version: int | None = getattr(self.client, "protocol_version", None)
+        return version
 
     @property
     def transcript(self) -> Transcript:
@@ -74,11 +146,11 @@ class ConnectedPair:
 
     @property
     def said(self) -> str:
-        """The texts of all the agent's message chunks so far, put together."""
+        """The texts of all the agent's messages so far, put together."""
         return says(self.transcript.entries)
 
     @property
-    def session(self) -> ClientSession:
+    def session(self) -> _Session:
         """
         The session that L{prompt} uses; it is opened when it is first asked for.
         """
@@ -86,29 +158,36 @@ class ConnectedPair:
             self._session = self.open_session()
         return self._session
 
-    def open_session(self, cwd: str = "/work") -> ClientSession:
+    def open_session(self, cwd: str = "/work") -> _Session:
         """
         Open another session.
 
         @raise AssertionError: when the agent does not answer at once, or refuses.
         """
-        return success_result(self.client.new_session(cwd))
+        client: Any = self.client
+        session: _Session = success_result(client.new_session(cwd))
+        return session
 
-    def prompt(self, content: Any = "Hello", **options: Any) -> PromptTurn:
+    def prompt(self, content: Any = "Hello", **options: Any) -> _Prompt:
         """
-        Send a prompt in the pair's own session.  Whether it is answered yet is for the agent to say.
+        Send a prompt in the pair's own session.  Whether it is answered yet, and in version 2 whether it is worked on,
+        is for the agent to say.
 
         @param content: text, or content blocks.
         """
-        return self.session.prompt(content, **options)
+        session: Any = self.session
+        prompt: _Prompt = session.prompt(content, **options)
+        return prompt
 
-    def answer(self, content: Any = "Hello", **options: Any) -> v1.PromptResponse:
+    def answer(self, content: Any = "Hello", **options: Any) -> _Answer:
         """
-        Send a prompt, and take its answer.
+        Send a prompt, and take its answer; in version 2, the report that the agent is idle again.
 
         @raise AssertionError: when there is none yet, or it is an error.
         """
-        return success_result(self.prompt(content, **options).response)
+        prompt: Any = self.prompt(content, **options)
+        answer: _Answer = success_result(prompt)
+        return answer
 
     def advance(self, seconds: float) -> None:
         """
@@ -120,10 +199,11 @@ class ConnectedPair:
         """
         End the conversation from the client's side, in good order; what does not end is cut.
         """
-        for half in (self.client, self.agent):
-            half.close()
-        if not self.agent.when_closed().called:
-            self.client.abort("the pair was closed")
+        agent, client = self._links
+        for link in (client, agent):
+            link.close()
+        if not agent.when_closed().called:
+            client.abort("the pair was closed")
 
     def lose(self) -> None:
         """
@@ -146,7 +226,7 @@ class ConnectedPair:
                 except AssertionError as error:
                     raise failed(f"{error}\nWhat was said:\n{self.transcript}") from None
 
-    def __enter__(self) -> ConnectedPair:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -157,25 +237,88 @@ class ConnectedPair:
             self.verify()
 
 
+if TYPE_CHECKING:
+    ConnectedPairV2: TypeAlias = ConnectedPair[
+        SecondAgentConnection,
+        SecondClientConnection,
+        SecondClientSession,
+        Prompt,
+        v2.IdleStateUpdate,
+        v2.InitializeResponse,
+    ]
+    AnyPair: TypeAlias = ConnectedPair[Any, Any, Any, Any, Any, Any]
+else:
+    ConnectedPairV2 = AnyPair = ConnectedPair
+
+
+@overload
 def connected_pair(
     agent: ConnectsAgent,
     client: ConnectsClient | None = None,
     *,
     clock: Clock | None = None,
     initialize: bool = True,
-) -> ConnectedPair:
+    protocol_version: Literal[1] | None = None,
+) -> ConnectedPair: ...
+
+
+@overload
+def connected_pair(
+    agent: ConnectsAgent,
+    client: AnyClient | None = None,
+    *,
+    clock: Clock | None = None,
+    initialize: bool = True,
+    protocol_version: Literal[2],
+) -> ConnectedPairV2: ...
+
+
+@overload
+def connected_pair(
+    agent: ConnectsAgent,
+    client: AnyClient | None = None,
+    *,
+    clock: Clock | None = None,
+    initialize: bool = True,
+    protocol_version: int | None = None,
+) -> AnyPair: ...
+
+
+def connected_pair(
+    agent: ConnectsAgent,
+    client: AnyClient | None = None,
+    *,
+    clock: Clock | None = None,
+    initialize: bool = True,
+    protocol_version: int | None = None,
+) -> Any:
     """
-    Join an agent and a client.
+    Join an agent and a client.  They speak the version of the protocol that they agree on: the highest that both were
+    built for, by C{protocol_versions}.
 
     @param agent: an L{AcpAgent<acp_twisted.agent.agent.AcpAgent>}, or a
         L{ScriptedAgent<acp_twisted.testing.agent.ScriptedAgent>}.
-    @param client: an L{AcpClient}, or a L{ScriptedClient<acp_twisted.testing.client.ScriptedClient>}; by default one
-        without any handlers.
+    @param client: an L{AcpClient}, a L{VersionedClient<acp_twisted.client.v2.client.VersionedClient>}, or a
+        L{ScriptedClient<acp_twisted.testing.client.ScriptedClient>}; by default one without any handlers, that speaks
+        the agent's versions.
     @param clock: by default a new one.
     @param initialize: have the client begin the conversation.
-    @raise AssertionError: when the agent does not answer C{initialize} at once, or refuses.
+    @param protocol_version: the version that must come of it, and all that the default client speaks.  With 2, type
+        checkers know that the pair is one of version 2.
+    @raise AssertionError: when the agent does not answer C{initialize} at once, or refuses; when the two agree on
+        another version.
     """
-    pair = ConnectedPair(agent, client or AcpClient.builder().build(), clock or Clock())
+    wanted = versions_of(agent) if protocol_version is None else versions(protocol_version)
+    pair: AnyPair = ConnectedPair(agent, client or _plain_client(wanted), clock or Clock())
     if initialize:
-        pair.initialized = success_result(pair.client.initialize())
+        pair.initialize()
+        if protocol_version is not None and pair.protocol_version != protocol_version:
+            raise failed(
+                f"version {protocol_version} was to be spoken; what the two agree on is {pair.protocol_version}"
+            )
     return pair
+
+
+def _plain_client(wanted: tuple[int, ...]) -> AnyClient:
+    builder = AcpClient.builder()
+    return builder.build() if wanted == (1,) else builder.protocol_versions(*wanted).build()

@@ -16,7 +16,6 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from acp_twisted.errors import InternalError
-from acp_twisted.schema import v1
 from acp_twisted.schema.methods import Method
 from acp_twisted.testing._failed import failed
 
@@ -155,9 +154,14 @@ class Script:
 
         @raise Unexpected: when it is not expected, or something along the way is not as expected.
         """
-        return await self._find(method, request).play(request, subject)
+        return await self.find(method, request).play(request, subject)
 
-    def _find(self, method: str, request: Any) -> Expectation:
+    def find(self, method: str, request: Any) -> Expectation:
+        """
+        The expectation that a request meets, which counts it.
+
+        @raise Unexpected: when there is none.
+        """
         queue = self._expected.get(method, [])
         if queue and queue[0].matches(request):
             found = queue[0]
@@ -215,7 +219,7 @@ def text_of(blocks: Any) -> str:
     """
     The texts of content blocks, put together.
     """
-    return "".join(each.text for each in blocks if isinstance(each, v1.TextContent))
+    return "".join(each.text for each in blocks if type(each).__name__ == "TextContent")  # of either version
 
 
 def by_text(matching: Matching, text: Callable[[Any], str]) -> tuple[str, Callable[[Any], bool]]:
@@ -252,12 +256,22 @@ def by_members(
     return words, matches
 
 
+_SETTERS = {
+    "auth/login": "login_handler",
+    "auth/logout": "logout_handler",
+    "mcp/message": "mcp_message_handler",
+    "session/cancel": "cancel_handler",
+    "session/update": "session_update_handler",
+}
+"""The setters that are not called after the class of the params."""
+
+
 def setter_of(method: Method) -> str:
     """
     The name of the builders' method that takes the handler of a method: C{load_session_handler} for C{session/load}.
     """
-    if method.name == "mcp/message":
-        return "mcp_message_handler"
+    if method.name in _SETTERS:
+        return _SETTERS[method.name]
     stem = re.sub("(Request|Notification)$", "", method.params_name)
     return f"{re.sub('(?<=[a-z])(?=[A-Z])', '_', stem).lower()}_handler"
 

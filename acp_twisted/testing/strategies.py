@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, overload
 
@@ -83,7 +84,7 @@ def of(kind: object) -> SearchStrategy[Any]:
     @raise TypeError: when it is nothing of the protocol.
     """
     for name in VERSIONS:
-        module = _module(name)
+        module = sys.modules.get(name)  # what is not loaded has no types that anybody could ask for
         if module is not None:
             for union in module.UNIONS:
                 if getattr(module, union) == kind:

@@ -8,7 +8,7 @@ say to each other is no secret.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, field, frozen
@@ -63,7 +63,7 @@ class Entry:
 @frozen
 class Pattern:
     """
-    What a message may be like; made by L{requested}, L{notified}, L{updated}, L{answered} and L{refused}.
+    What a message may be like; made by L{requested}, L{notified}, L{updated}, L{became}, L{answered} and L{refused}.
 
     @ivar kinds: which kinds it may be.
     @ivar method: its method, if that matters.
@@ -134,6 +134,17 @@ def updated(kind: str, *, session_id: str | None = None, **members: object) -> P
     if session_id is not None:
         params["sessionId"] = session_id
     return Pattern(("notification",), "session/update", params)
+
+
+def became(state: str, stop_reason: str | None = None, *, session_id: str | None = None, **members: object) -> Pattern:
+    """
+    Version 2.  The C{state_update} that a session is C{"running"}, C{"requires_action"} or C{"idle"} now.
+
+    @param stop_reason: why it is idle.
+    @param members: what else must be in it, by the names on the wire.
+    """
+    reason = {} if stop_reason is None else {"stopReason": stop_reason}
+    return updated("state_update", session_id=session_id, state=state, **reason, **members)
 
 
 def answered(
@@ -322,6 +333,21 @@ class Transcript:
             if found:
                 self._fail(f"never: {_pattern(each)}; it is number {found[0].number}")
 
+    def assert_states(self, *expected: str | Pattern, session_id: str | None = None) -> None:
+        """
+        Version 2.  These are the states that were reported of a session, in this order, and no others.
+
+        @param expected: each a state, such as C{"running"}, or what L{became} says of one.
+        @param session_id: the session; L{None} takes those of all.
+        @raise AssertionError: with the first that is another, and the transcript.
+        """
+        found = self.select(updated("state_update", session_id=session_id))
+        patterns = [became(each) if isinstance(each, str) else each for each in expected]
+        if len(found) != len(patterns) or not all(map(Pattern.matches, patterns, found)):
+            wanted = "\n".join(f"{place:3}. {pattern}" for place, pattern in enumerate(patterns, 1))
+            came = ", ".join(filter(None, map(_state_of, found))) or "none"
+            self._fail(f"these states:\n{wanted or '  none'}\nbut those that came are {came}")
+
     def assert_each_answered_once(self) -> None:
         """
         Every request has one answer, and no answer is without its request.
@@ -352,14 +378,40 @@ def _pattern(expected: Expected) -> Pattern:
     return Pattern(("request", "notification"), expected) if isinstance(expected, str) else expected
 
 
+def _state_of(entry: Entry) -> str:
+    update = entry.body["update"]
+    return " ".join(str(update[name]) for name in ("state", "stopReason") if update.get(name) is not None)
+
+
 def says(entries: Sequence[Entry]) -> str:
     """
-    The texts of the agent's message chunks among C{entries}, put together.
+    The texts of the agent's messages among C{entries}, put together.
     """
-    texts = []
-    for entry in entries:
-        if entry.method == "session/update" and isinstance(entry.body, dict):
-            update = entry.body.get("update") or {}
-            if update.get("sessionUpdate") == "agent_message_chunk":
-                texts.append(update.get("content", {}).get("text", ""))
-    return "".join(texts)
+    return spoken(entry.body for entry in entries if entry.method == "session/update" and entry.kind == "notification")
+
+
+def spoken(notifications: Iterable[Any]) -> str:
+    """
+    The texts of the agent's messages in the params of C{session/update}, as JSON, put together: of its chunks, and of
+    version 2's whole messages, each of which takes the place of what was said of it before.
+    """
+    said: list[tuple[tuple[Any, Any], str]] = []
+    for body in notifications:
+        update = body.get("update") if isinstance(body, dict) else None
+        if not isinstance(update, dict):
+            continue
+        kind, content = update.get("sessionUpdate"), update.get("content")
+        message = body.get("sessionId"), update.get("messageId")
+        if kind == "agent_message_chunk":
+            said.append((message, _text_of(content)))
+        elif kind == "agent_message" and "content" in update:
+            places = [place for place, (other, _) in enumerate(said) if other == message]
+            first = places[0] if places else len(said)
+            said = [each for each in said if each[0] != message]
+            said.insert(first, (message, "".join(map(_text_of, content or ()))))
+    return "".join(text for _, text in said)
+
+
+def _text_of(block: Any) -> str:
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
