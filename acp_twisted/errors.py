@@ -237,10 +237,17 @@ class AcpCapabilityError(LocalError):
 class AcpVersionError(LocalError):
     """
     The agent answered C{initialize} with a protocol version that this client does not speak.
+
+    @ivar version: what it answered: a version, as a rule, or a list of those that it speaks; L{None} if it told none.
     """
 
     def __init__(self, version: object) -> None:
-        super().__init__(f"the agent answered protocol version {version!r}")
+        told = version if isinstance(version, list) else [version]
+        spoken = " and ".join(str(each) for each in told if type(each) is int)
+        which = (
+            f"protocol version {spoken}, and this client does not" if spoken else "no protocol version of this client"
+        )
+        super().__init__(f"the agent speaks {which}")
         self.version = version
 
 

@@ -124,6 +124,25 @@ def test_the_client_of_version_2(agent: str) -> None:
     assert printed == "Hello from a client in fifteen lines end_turn\n"
 
 
+@pytest.mark.parametrize(("agent", "protocol"), [("echo_agent.py", "2"), ("echo_agent_v2.py", "1")])
+def test_a_client_of_the_other_version_says_what_is_wrong(agent: str, protocol: str) -> None:
+    """Whoever mixes them up reads which version the agent speaks."""
+    client = Path(sys.executable).with_name("acp-twisted")
+    done = subprocess.run(
+        [client, "prompt", "hello", "--protocol", protocol, "--", sys.executable, agent],
+        cwd=EXAMPLES,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    spoken = {"1": 2, "2": 1}[protocol]
+    assert done.returncode != 0
+    assert f"the agent speaks protocol version {spoken}, and this client does not" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("agent", "version"), [("echo_agent.py", 1), ("echo_agent_v2.py", 2), ("both_versions_agent.py", 2)]
 )

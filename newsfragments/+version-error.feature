@@ -1,0 +1,1 @@
+``acp_twisted.AcpVersionError`` says in words which versions of the protocol the agent speaks.
