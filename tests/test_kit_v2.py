@@ -425,19 +425,20 @@ def test_a_form_is_expected() -> None:
 
 
 def test_files_are_no_part_of_version_2() -> None:
-    """A client of version 2 can't have any; one of both has them in version 1 alone."""
+    """A client of version 2 can't have any; one of both has them in version 1, which begins anew to say so (2.7)."""
     with pytest.raises(TypeError, match="ReadTextFileRequest"):
         ScriptedClient(files={}, protocol_versions=2)
-    for version in BOTH:
-        agent = ScriptedAgent(protocol_versions=version)
-        read = agent.expect_prompt()
-        if version == 1:
-            read.reads("/a", "text")
-        else:
-            read.asks(lambda context: context.read_file("/a"), fails=AcpCapabilityError)
-        client = ScriptedClient(files={"/a": "text"}, protocol_versions=BOTH if version == 2 else 1)
-        with connected_pair(agent, client, protocol_version=version) as pair:
+    first, second = ScriptedAgent(), ScriptedAgent(protocol_versions=2)
+    first.expect_prompt().reads("/a", "text")
+    second.expect_prompt().asks(lambda context: context.read_file("/a"), fails=AcpCapabilityError)
+    for agent in (first, second):
+        client = ScriptedClient(files={"/a": "text"}, protocol_versions=BOTH)
+        with connected_pair(agent, client) as pair:
             pair.answer()
+            assert client.connections == [pair.client]
+            assert agent.connections[-1] is pair.agent
+            pair.transcript.assert_count("initialize", 2 if agent is first else 1)
+            assert pair.initialized is not None
 
 
 def test_what_a_client_was_told() -> None:

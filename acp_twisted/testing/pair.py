@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
 
@@ -18,6 +19,7 @@ from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.client.client import AcpClient
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.session import ClientSession, PromptTurn
+from acp_twisted.connection import Connection
 from acp_twisted.schema import v1
 from acp_twisted.schema.converter import structure
 from acp_twisted.testing._failed import failed
@@ -85,20 +87,39 @@ class ConnectedPair(Generic[_Agent, _Client, _Session, _Prompt, _Answer, _Initia
     (L{verify}).
 
     @ivar clock: what both take their time from.
-    @ivar link: what joins them; set its C{auto} to L{False} to deliver by hand.
+    @ivar link: what joins them; set its C{auto} to L{False} to deliver by hand.  It is another after L{initialize}
+        where a client of both versions has begun anew in version 1, to say all that it can do there.
     @ivar transcript: what was said, by C{"client"} and C{"agent"}.
     @ivar initialized: the agent's answer to L{initialize}, if that was sent.
     """
 
     def __init__(self, agent: ConnectsAgent, client: AnyClient, clock: Clock) -> None:
         self.clock = clock
-        self._links: tuple[Any, Any] = (agent.connect(clock), client.connection(clock))
-        self._halves = (agent, client)
-        peer = self._links[1].peer
-        self._recorded = RecordingReceiver(peer, us="client", them="agent")
-        self.link = MemoryLink(self._recorded, self._links[0].peer, clock, peer.limits)
+        self.transcript = Transcript()
         self.initialized: _Initialized | None = None
+        self._halves = (agent, client)
         self._session: _Session | None = None
+        link: Any = client.connection(clock)
+        if not isinstance(link, Connection):
+            link.reopen = self._begin_anew
+        self._join(link)
+
+    def _join(self, client: Any) -> None:
+        """
+        Put the client's side on a link with a new one of the agent's.
+        """
+        self._links: tuple[Any, Any] = (self._halves[0].connect(self.clock), client)
+        recorded = RecordingReceiver(client.peer, self.transcript, us="client", them="agent")
+        self.link = MemoryLink(recorded, self._links[0].peer, self.clock, client.peer.limits)
+
+    def _begin_anew(self) -> Deferred[ClientConnection]:
+        """
+        See L{Negotiation.reopen<acp_twisted.client.v2.negotiation.Negotiation>}: as over any other link, there is
+        another then.
+        """
+        first: ClientConnection = self._links[1].client.first.connection(self.clock)
+        self._join(first)
+        return succeed(first)
 
     def initialize(self) -> _Initialized:
         """
@@ -138,11 +159,6 @@ class ConnectedPair(Generic[_Agent, _Client, _Session, _Prompt, _Answer, _Initia
         """
         version: int | None = getattr(self.client, "protocol_version", None)
         return version
-
-    @property
-    def transcript(self) -> Transcript:
-        """What was said."""
-        return self._recorded.transcript
 
     @property
     def said(self) -> str:

@@ -37,18 +37,16 @@ class Negotiation:
 
     @ivar client: the client that it belongs to.
     @ivar connection: the connection, once C{initialize} was answered.
+    @ivar reopen: makes another connection, of version 1, to the same agent.  It is used when the agent speaks only
+        version 1, and there is something that the client can do only there: a question in the words of version 2 could
+        not say that.  Without it, that is not said.
     """
 
     def __init__(self, client: VersionedClient, clock: IReactorTime, reopen: Reopen | None = None) -> None:
-        """
-        @param reopen: makes another connection, of version 1, to the same agent.  It is used when the agent speaks only
-            version 1, and there is something that the client can do only there: a question in the words of version 2
-            could not say that.
-        """
         self.client = client
         self.connection: AnyConnection | None = None
         self._clock = clock
-        self._reopen = reopen
+        self.reopen = reopen
         self._first: FirstConnection | None = None
         self._second: ClientConnection | None = None
         if 2 in client.versions:
@@ -102,8 +100,8 @@ class Negotiation:
         if version == 2 and self._second is not None:
             self._second.agreed(self._read(answer, v2.InitializeResponse))
             return self._second
-        if wanted != 1 and self._reopen is not None and self.client.first.capabilities != v1.ClientCapabilities():
-            return await self._begin_anew(self._reopen, meta, timeout)
+        if wanted != 1 and self.reopen is not None and self.client.first.capabilities != v1.ClientCapabilities():
+            return await self._begin_anew(self.reopen, meta, timeout)
         first = self._first
         if first is None:
             first = self.client.first.connection(self._clock)
