@@ -5,39 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from halves_v2 import Watched
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 
 from acp_twisted import AcpAgent, AcpClient, CancellationSignal
 from acp_twisted.client.permissions import first_allow
 from acp_twisted.errors import AcpError, AcpVersionError
-from acp_twisted.transports.memory import MemoryLink
+from acp_twisted.testing import AnyPair, connected_pair, failure_of, success_result
 
 VERSIONS = [(1,), (2,), (1, 2)]
 
 
-class Pair:
+class Cast:
     """
-    A client and an agent on one link; one prompt handler, one update handler and one permission policy serve both
-    versions.
+    A client and an agent; one prompt handler, one update handler and one permission policy serve both versions.
 
-    @ivar outcome: what C{initialize} came to.
+    @ivar pair: the two, before anything was said.
     @ivar told: the texts that the client was told, in whichever version's words.
     """
 
     def __init__(self, client: tuple[int, ...] | None, agent: tuple[int, ...] | None) -> None:
-        self.clock = Clock()
         self.told: list[str] = []
         self.contexts: list[Any] = []
-        building = AcpAgent.builder().prompt_handler(self._prompt)
-        made: Any = building.build() if agent is None else building.protocol_versions(*agent).build()
         asking = AcpClient.builder().session_update_handler(self._updated).request_permission_handler(first_allow)
-        ours: Any = asking.build() if client is None else asking.protocol_versions(*client).build()
-        link = ours.connection(self.clock)
-        self.link = MemoryLink(link.peer, made.connect(self.clock).peer, self.clock)
-        outcome = Watched(link.initialize()).value
-        self.outcome: Any = link if client is None and not isinstance(outcome, AcpError) else outcome
+        building = AcpAgent.builder().prompt_handler(self._prompt)
+        self.pair: AnyPair = connected_pair(_built(building, agent), _built(asking, client), initialize=False)
 
     async def _prompt(self, request: Any, context: Any) -> str:
         self.contexts.append(context)
@@ -55,9 +46,9 @@ class Pair:
         if type(notification.update).__name__ == "AgentMessageChunk":
             self.told.append(notification.update.content.text)
 
-    def open(self) -> Any:
-        """A session."""
-        return Watched(self.outcome.new_session("/w")).value
+
+def _built(builder: Any, versions: tuple[int, ...] | None) -> Any:
+    return builder.build() if versions is None else builder.protocol_versions(*versions).build()
 
 
 @pytest.mark.parametrize("agent", [*VERSIONS, None], ids=str)
@@ -65,46 +56,43 @@ class Pair:
 def test_every_pair(client: tuple[int, ...] | None, agent: tuple[int, ...] | None) -> None:
     """2.7: the highest version that both speak, or a client that leaves; halves that know of no versions speak 1."""
     common = set(client or (1,)) & set(agent or (1,))
-    pair = Pair(client, agent)
+    cast = Cast(client, agent)
     if not common:
-        assert isinstance(pair.outcome, AcpError)
+        error = failure_of(cast.pair.client.initialize(), AcpError)
         if client is not None:
-            assert isinstance(pair.outcome, AcpVersionError)
-            assert pair.link.a.closed
+            assert isinstance(error, AcpVersionError)
+            assert cast.pair.link.a.closed
         return
-    assert pair.outcome.protocol_version == max(common)
-    session = pair.open()
-    for text in ("hello", "ask"):
-        ended = Watched(Deferred.fromCoroutine(_awaited(session.prompt(text))))
-        assert ended.value.stop_reason == "end_turn"
-    assert pair.told == ["hello", "y"]
-
-
-async def _awaited(turn: Any) -> Any:
-    return await turn
+    with cast.pair as pair:
+        assert pair.initialize().protocol_version == pair.protocol_version == max(common)
+        for text in ("hello", "ask"):
+            assert pair.answer(text).stop_reason == "end_turn"
+    assert cast.told == ["hello", "y"]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_one_signal_stops_either(version: int) -> None:
     """J, V2D5: whichever version is spoken, the caller gets cancelled, and the handler sees it."""
-    pair = Pair((2, 1), (version,))
+    cast = Cast((2, 1), (version,))
     stop = CancellationSignal()
-    ended = Watched(Deferred.fromCoroutine(_awaited(pair.open().prompt("wait", stop))))
-    stop.cancel()
-    [context] = pair.contexts
-    assert context.is_cancelled
-    pair.clock.advance(60)  # the handler is deaf to it until its grace period is over
-    assert ended.value.stop_reason == "cancelled"
+    with cast.pair as pair:
+        pair.initialize()
+        ended = pair.prompt("wait", stop=stop)
+        stop.cancel()
+        [context] = cast.contexts
+        assert context.is_cancelled
+        pair.advance(60)  # the handler is deaf to it until its grace period is over
+        assert success_result(ended).stop_reason == "cancelled"
 
 
 def test_a_prompt_after_the_cancellation_is_worked_on() -> None:
     """V2N9: session/cancel and the next prompt, both in one go; the held ones before it are dropped."""
-    pair = Pair((2,), (2,))
-    session = pair.open()
-    first, held = session.prompt("wait"), session.prompt("held")
-    session.cancel()
-    after = session.prompt("after")
-    ended = [Watched(each.idle) for each in (first, held, after)]
-    pair.clock.advance(60)
-    assert [each.value.stop_reason for each in ended] == ["cancelled", "cancelled", "end_turn"]
-    assert pair.told == ["after"]
+    cast = Cast((2,), (2,))
+    with cast.pair as pair:
+        pair.initialize()
+        prompts = [pair.prompt("wait"), pair.prompt("held")]
+        pair.session.cancel()
+        prompts.append(pair.prompt("after"))
+        pair.advance(60)
+        assert [success_result(each).stop_reason for each in prompts] == ["cancelled", "cancelled", "end_turn"]
+    assert cast.told == ["after"]
