@@ -50,11 +50,11 @@ async def drive(
     return outcome, wire
 
 
-def hold_to_schema(wire: Wire) -> None:
+def hold_to_schema(wire: Wire, schema: str = "schema.json") -> None:
     """
     Rule 1 and the schema that the SDK carries: each request has one answer, and whatever our agent says is valid.
     """
-    path = peer("ts24").package("@agentclientprotocol/sdk") / "schema" / "v2" / "schema.json"
+    path = peer("ts24").package("@agentclientprotocol/sdk") / "schema" / "v2" / schema
     definitions = json.loads(path.read_text(encoding="utf-8"))["$defs"]
     kinds: dict[tuple[str, str], str] = {}
     for name, each in definitions.items():
