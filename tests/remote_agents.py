@@ -49,7 +49,7 @@ class Doings:
         return (
             AcpAgent.builder()
             .agent_info("remote", "1")
-            .limits(limits or Limits(exit_grace=1.0))
+            .limits(limits or Limits(exit_grace=300.0))
             .agent_capabilities(
                 v1.AgentCapabilities(
                     load_session=True,

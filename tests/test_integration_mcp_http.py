@@ -17,7 +17,6 @@ from mcp_parts import HANDSHAKE, STATELESS, tools_server
 from test_mcp_over_acp import Chain
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
-from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
 from twisted.web.guard import BasicCredentialFactory
@@ -220,11 +219,13 @@ async def test_who_may_not(served: Served, headers: dict[str, str], leave_out: s
 async def test_who_it_is_may_be_found_out_later(served: Served, known: bool) -> None:
     """Nothing is made of a request before, and nothing of one that is nobody's, or that has gone meanwhile."""
     asked: list[Deferred[object]] = []
+    lost: list[object] = []
 
     class Later:
         challenges = (b'Bearer realm="tools"',)
 
         def authenticate(self, request: Any) -> Deferred[object]:
+            request.notifyFinish().addErrback(lost.append)
             asked.append(Deferred())
             return asked[-1]
 
@@ -248,7 +249,7 @@ async def test_who_it_is_may_be_found_out_later(served: Served, known: bool) -> 
     assert status == (200 if known else 401)
     assert ("result" in answer) == known
     assert headers.getRawHeaders("www-authenticate", []) == ([] if known else ['Bearer realm="tools"'])
-    await deferLater(served.reactor, 0.1)
+    await until(served.reactor, lambda: bool(lost))
     asked[1].callback("somebody")
     assert not served_requests
 

@@ -74,7 +74,7 @@ def client(**options: Any) -> AcpClient:
     return (
         AcpClient.builder()
         .request_permission_handler(allow)
-        .limits(Limits(exit_grace=1.0, **options))
+        .limits(Limits(exit_grace=PATIENCE, **options))
         .request_timeout(PATIENCE)
         .build()
     )
