@@ -21,8 +21,8 @@ async def count(notification: v2.UpdateSessionNotification, context: ProxyContex
     session_id, update = notification.session_id, notification.update
     if isinstance(update, v2.AgentMessageChunk) and isinstance(update.content, v2.TextContent):
         words[session_id] += len(update.content.text.split())
-    elif isinstance(update, v2.IdleStateUpdate) and update.stop_reason is not None:
-        text = v2.TextContent(text=f"[{words.pop(session_id, 0)} words]")
+    elif isinstance(update, v2.IdleStateUpdate) and session_id in words:
+        text = v2.TextContent(text=f"[{words.pop(session_id)} words]")
         report = v2.AgentMessageChunk(message_id=str(uuid4()), content=text)
         await context.client.notify(v2.UpdateSessionNotification(session_id=session_id, update=report))
     return PASS
