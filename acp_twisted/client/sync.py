@@ -16,30 +16,29 @@ client's handlers in that: a handler that blocks is wrapped in L{in_thread}.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
-from twisted.logger import Logger
 
-from acp_twisted.client.reactor_thread import ReactorStopped, ReactorThread, reactor_thread
+from acp_twisted.client.client import AcpClient, Where
+from acp_twisted.client.connection import ClientConnection
+from acp_twisted.client.reactor_thread import ReactorThread, reactor_thread
+from acp_twisted.client.session import ClientSession
+from acp_twisted.client.sync_base import CLOSE_SECONDS, SyncConnection, SyncSession
 from acp_twisted.client.sync_turn import SyncPromptTurn
-from acp_twisted.handlers import Handler, check_kind, two_arguments
+from acp_twisted.connection import Connection
+from acp_twisted.handlers import Handler, two_arguments
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
 
 if TYPE_CHECKING:
-    from acp_twisted.client.client import AcpClient, Where
-    from acp_twisted.client.connection import ClientConnection
     from acp_twisted.client.picture import SessionSnapshot
-    from acp_twisted.client.session import ClientSession
-
-_log = Logger()
-
-CLOSE_SECONDS: Final = 10.0
-"""How long a connection may take to close in good order before it is cut."""
+    from acp_twisted.client.sync_unstable import SyncUnstableCalls
+    from acp_twisted.client.v2.client import VersionedClient
+    from acp_twisted.client.v2.sync import AnySyncClient
+    from acp_twisted.client.v2.sync_negotiation import SyncNegotiation
 
 
 def in_thread(handler: Handler) -> Handler:
@@ -49,34 +48,25 @@ def in_thread(handler: Handler) -> Handler:
     """
     bound = two_arguments(handler, "in_thread")
 
-    def call(request: object, connection: ClientConnection) -> object:
+    def call(request: object, connection: Connection) -> object:
         reactor: Any = connection.clock
         return deferToThreadPool(reactor, reactor.getThreadPool(), bound, request, connection)
 
     return call
 
 
-class AcpSyncClient:
+class AcpSyncClient(SyncConnection[ClientConnection, "SyncClientSession"]):
     """
-    A connection to an agent whose methods block, and raise what they fail with.  It is for any thread but the
-    reactor's.  It is closed by the end of its C{with} block, by L{close}, or by the program's exit.
+    A connection to an agent, in version 1 of the protocol, whose methods block, and raise what they fail with.  It is
+    for any thread but the reactor's.  It is closed by the end of its C{with} block, by L{close}, or by the program's
+    exit.  L{connect} makes that of version 2 as well.
 
-    A L{KeyboardInterrupt} cancels what it interrupts: a turn by C{session/cancel}, whose answer is then waited for at
-    most C{sync_turn.INTERRUPT_SECONDS}, anything else by C{$/cancel_request}.
-
-    @ivar connection: the connection that does not block, for the reactor's thread.
+    @cvar protocol_version: the version that is spoken; type checkers tell the clients of both versions apart by it.
     """
 
-    def __init__(self, connection: ClientConnection, thread: ReactorThread, cwd: str | None = None) -> None:
-        """
-        L{connect} makes one.
-        """
-        self.connection = connection
-        self._thread = thread
-        self._cwd = cwd
-        self._default: SyncClientSession | None = None
-        thread.before_stop(self.close)
+    protocol_version: Final[Literal[1]] = 1
 
+    @overload
     @classmethod
     def connect(
         cls,
@@ -86,19 +76,69 @@ class AcpSyncClient:
         cwd: str | None = None,
         initialize: bool = True,
         thread: ReactorThread | None = None,
-    ) -> AcpSyncClient:
+    ) -> AcpSyncClient: ...
+
+    @overload
+    @classmethod
+    def connect(
+        cls,
+        client: VersionedClient,
+        where: Where,
+        *,
+        cwd: str | None = None,
+        initialize: Literal[True] = True,
+        thread: ReactorThread | None = None,
+    ) -> AnySyncClient: ...
+
+    @overload
+    @classmethod
+    def connect(
+        cls,
+        client: VersionedClient,
+        where: Where,
+        *,
+        cwd: str | None = None,
+        initialize: Literal[False],
+        thread: ReactorThread | None = None,
+    ) -> SyncNegotiation: ...
+
+    @classmethod
+    def connect(
+        cls,
+        client: AcpClient | VersionedClient,
+        where: Where,
+        *,
+        cwd: str | None = None,
+        initialize: bool = True,
+        thread: ReactorThread | None = None,
+    ) -> AnySyncClient | SyncNegotiation:
         """
         Connect to an agent, or start one.
 
+        @param client: one of version 1, or one of several versions, made with
+            L{protocol_versions<acp_twisted.client.client.AcpClientBuilder.protocol_versions>}.
         @param where: as for L{AcpClient.connect<acp_twisted.client.client.AcpClient.connect>}.
-        @param cwd: the directory of the session that L{prompt} opens; absolute.  The program's own if it is L{None}.
+        @param cwd: the directory of the sessions that are opened without one; absolute.  The program's own if it is
+            L{None}.
         @param initialize: whether L{initialize} is done as well.
         @param thread: the reactor's thread; the program's only one if it is L{None}.
+        @return: for a client of several versions that of the version that was agreed on, this one or
+            L{acp_twisted.client.v2.sync.AcpSyncClient}.  Without C{initialize} it is not known yet, and this is a
+            L{SyncNegotiation<acp_twisted.client.v2.sync_negotiation.SyncNegotiation>}.
         """
         thread = reactor_thread() if thread is None else thread
-        used = thread
-        connection = thread.call(lambda: client.connect(used.reactor, where))
-        made = cls(connection, thread, cwd)
+        if isinstance(client, AcpClient):
+            return cls._connected(client, where, cwd, initialize, thread)
+        from acp_twisted.client.v2.sync_negotiation import SyncNegotiation  # noqa: PLC0415 - few scripts need it
+
+        link = SyncNegotiation.connect(client, where, thread, cwd)
+        return link.initialize() if initialize else link
+
+    @classmethod
+    def _connected(
+        cls, client: AcpClient, where: Where, cwd: str | None, initialize: bool, thread: ReactorThread
+    ) -> AcpSyncClient:
+        made = cls(thread.call(lambda: client.connect(thread.reactor, where)), thread, cwd)
         if initialize:
             try:
                 made.initialize()
@@ -107,16 +147,13 @@ class AcpSyncClient:
                 raise
         return made
 
-    def _call(self, function: Callable[[], Any]) -> Any:
-        return self._thread.call(function)
-
-    # ---- the beginning and the end
+    # ---- the beginning
 
     def initialize(self, *, meta: dict[str, Any] | None = None) -> v1.InitializeResponse:
         """
         See L{ClientConnection.initialize<acp_twisted.client.connection.ClientConnection.initialize>}.
         """
-        response: v1.InitializeResponse = self._call(lambda: self.connection.initialize(meta=meta))
+        response: v1.InitializeResponse = self._wait(lambda: self.connection.initialize(meta=meta))
         return response
 
     @property
@@ -140,31 +177,16 @@ class AcpSyncClient:
         """
         return self.connection.auth_methods
 
-    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+    @property
+    def unstable(self) -> SyncUnstableCalls:
         """
-        Close the connection in good order; when that takes longer than C{timeout} seconds, cut it.  Again is nothing.
+        Unstable.  The calls for what the protocol has not settled yet.
+
+        @raise ValueError: when the client was not built with C{unstable=True}.
         """
-        self._thread.forget(self.close)
-        try:
-            self._call(lambda: self._closing(timeout))
-        except ReactorStopped:
-            _log.debug("the reactor has stopped, and all connections with it")
+        from acp_twisted.client.sync_unstable import SyncUnstableCalls  # noqa: PLC0415 - few scripts need it
 
-    async def _closing(self, timeout: float) -> None:
-        cut = self._thread.reactor.callLater(timeout, self.connection.abort, "it took too long to close")
-        try:
-            await self.connection.close()
-        finally:
-            if cut.active():
-                cut.cancel()
-
-    def __enter__(self) -> AcpSyncClient:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
+        return SyncUnstableCalls(self.connection.unstable, self._readers, SyncClientSession)
 
     # ---- what the client asks
 
@@ -172,56 +194,101 @@ class AcpSyncClient:
         """
         Send C{authenticate}.
         """
-        response: v1.AuthenticateResponse = self._call(lambda: self.connection.authenticate(method_id))
-        return response
+        return self._wait(lambda: self.connection.authenticate(method_id))
 
     def logout(self) -> v1.LogoutResponse:
         """
         Send C{logout}.
         """
-        response: v1.LogoutResponse = self._call(self.connection.logout)
-        return response
+        return self._wait(self.connection.logout)
 
-    def new_session(self, cwd: str | None = None, mcp_servers: Sequence[Any] = (), **options: Any) -> SyncClientSession:
+    def new_session(
+        self,
+        cwd: str | None = None,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        meta: dict[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> SyncClientSession:
         """
-        Send C{session/new}; the options are
-        L{ClientConnection.new_session<acp_twisted.client.connection.ClientConnection.new_session>}'s.
+        Send C{session/new}.
 
         @param cwd: absolute; the client's own if it is L{None}.
         """
-        where = cwd or self._cwd or os.getcwd()
-        return self._session(lambda: self.connection.new_session(where, mcp_servers, **options))
+        where = self._directory(cwd)
+        return self._session(
+            lambda: self.connection.new_session(where, mcp_servers, additional_directories, meta=meta, timeout=timeout)
+        )
 
-    def load_session(self, session_id: str, cwd: str | None = None, **options: Any) -> SyncClientSession:
+    def load_session(
+        self,
+        session_id: str,
+        cwd: str | None = None,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+    ) -> SyncClientSession:
         """
         Send C{session/load}.  What was replayed is in the session's C{take_updates()}.
         """
-        where = cwd or self._cwd or os.getcwd()
-        return self._session(lambda: self.connection.load_session(session_id, where, **options))
+        where = self._directory(cwd)
+        return self._session(
+            lambda: self.connection.load_session(
+                session_id, where, mcp_servers, additional_directories, timeout=timeout
+            ),
+            session_id,
+        )
 
-    def resume_session(self, session_id: str, cwd: str | None = None, **options: Any) -> SyncClientSession:
+    def resume_session(
+        self,
+        session_id: str,
+        cwd: str | None = None,
+        mcp_servers: Sequence[Any] = (),
+        additional_directories: Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+    ) -> SyncClientSession:
         """
         Send C{session/resume}.
         """
-        where = cwd or self._cwd or os.getcwd()
-        return self._session(lambda: self.connection.resume_session(session_id, where, **options))
+        where = self._directory(cwd)
+        return self._session(
+            lambda: self.connection.resume_session(
+                session_id, where, mcp_servers, additional_directories, timeout=timeout
+            ),
+            session_id,
+        )
 
-    def _session(self, function: Callable[[], Any]) -> SyncClientSession:
-        return SyncClientSession(self._call(function), self._thread)
+    def _session(
+        self, function: Callable[[], Deferred[ClientSession]], session_id: str | None = None
+    ) -> SyncClientSession:
+        return SyncClientSession(self._wait(function, session_id), self._readers)
+
+    def require_session(self, session_id: str) -> SyncClientSession:
+        """
+        The session of that id, whoever opened it.  Nothing is sent.
+        """
+        return SyncClientSession(self._thread.call(lambda: self.connection.require_session(session_id)), self._readers)
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> v1.ListSessionsResponse:
         """
         Send C{session/list}.
         """
-        response: v1.ListSessionsResponse = self._call(lambda: self.connection.list_sessions(cwd, cursor))
-        return response
+        return self._wait(lambda: self.connection.list_sessions(cwd, cursor))
 
     def delete_session(self, session_id: str) -> v1.DeleteSessionResponse:
         """
         Send C{session/delete}.
         """
-        response: v1.DeleteSessionResponse = self._call(lambda: self.connection.delete_session(session_id))
-        return response
+        return self._wait(lambda: self.connection.delete_session(session_id), session_id)
+
+    def close_session(self, session_id: str) -> v1.CloseSessionResponse:
+        """
+        Send C{session/close}.
+        """
+        return self._wait(lambda: self.connection.close_session(session_id), session_id)
 
     def prompt(
         self,
@@ -240,50 +307,18 @@ class AcpSyncClient:
         @param timeout: seconds until the turn is given up; L{None} is the client's C{prompt_timeout}.
         @raise TypeError: when C{what} is neither; a list of content is for L{SyncClientSession.prompt}.
         """
-        if isinstance(what, str):
-            if self._default is None:
-                self._default = self.new_session()
-            return self._default.prompt(what, stop, on_update=on_update, timeout=timeout)
-        request = check_kind("prompt", what, v1.PromptRequest)
-        session = self._session(lambda: self.connection.require_session(request.session_id))
-        return session.prompt(request.prompt, stop, on_update=on_update, meta=request.meta, timeout=timeout)
-
-    def call(self, request: object, **options: Any) -> Any:
-        """
-        Send any request of the protocol; see L{Connection.call<acp_twisted.connection.Connection.call>}.
-        """
-        return self._call(lambda: self.connection.call(request, **options))
-
-    def ext_request(self, method: str, params: object = None, **options: Any) -> Any:
-        """
-        Send an extension's request.
-        """
-        return self._call(lambda: self.connection.ext_request(method, params, **options))
-
-    def ext_notification(self, method: str, params: object = None) -> None:
-        """
-        Send an extension's notification.
-        """
-        self._call(lambda: self.connection.ext_notification(method, params))
+        session, content, meta = self._prompted(what, v1.PromptRequest, self.new_session, self.require_session)
+        return session.prompt(content, stop, on_update=on_update, meta=meta, timeout=timeout)
 
 
-class SyncClientSession:
+class SyncClientSession(SyncSession[v1.ContentBlock, v1.SessionUpdate, v1.PromptResponse]):
     """
     A L{ClientSession<acp_twisted.client.session.ClientSession>} whose methods block.
 
     @ivar session: the one that does not, for the reactor's thread.
     """
 
-    def __init__(self, session: ClientSession, thread: ReactorThread) -> None:
-        self.session = session
-        self._thread = thread
-
-    @property
-    def session_id(self) -> str:
-        """
-        The agent's name for it.
-        """
-        return self.session.session_id
+    session: ClientSession
 
     def start(
         self,
@@ -297,41 +332,12 @@ class SyncClientSession:
         Send a prompt, and do not wait.
 
         @param stop: stops the turn when it is given, from any thread.
+        @param timeout: seconds until the turn is given up; L{None} is the client's C{prompt_timeout}.
+        @raise SessionBusy: when the session's last turn is not answered yet.
         """
-        turn = SyncPromptTurn(self._thread, stop)
-        self._thread.call(lambda: turn.begin(self.session.prompt(content, meta=meta, timeout=timeout)))
+        turn = SyncPromptTurn(self._readers, self.session_id, stop)
+        self._begin(turn, lambda: turn.begin(self.session.prompt(content, meta=meta, timeout=timeout)))
         return turn
-
-    def prompt(
-        self,
-        content: str | Sequence[v1.ContentBlock],
-        stop: CancellationSignal | None = None,
-        *,
-        on_update: Callable[[v1.SessionUpdate], object] | None = None,
-        meta: dict[str, Any] | None = None,
-        timeout: float | None = None,
-    ) -> v1.PromptResponse:
-        """
-        Send a prompt, and wait for its answer; see L{AcpSyncClient.prompt}.
-        """
-        with self.start(content, stop, meta=meta, timeout=timeout) as turn:
-            if on_update is not None:
-                for update in turn:
-                    on_update(update)
-            return turn.result()
-
-    def cancel(self) -> None:
-        """
-        Cancel the turn that is not answered yet, if there is one.
-        """
-        self._thread.call(self.session.cancel)
-
-    def take_updates(self) -> list[v1.SessionUpdate]:
-        """
-        The updates that came outside of turns since the last call.
-        """
-        taken: list[v1.SessionUpdate] = self._thread.call(self.session.take_updates)
-        return taken
 
     def snapshot(self) -> SessionSnapshot:
         """
@@ -345,21 +351,19 @@ class SyncClientSession:
         """
         Send C{session/set_mode}.
         """
-        response: v1.SetSessionModeResponse = self._thread.call(lambda: self.session.set_mode(mode_id))
-        return response
+        return self._wait(lambda: self.session.set_mode(mode_id))
 
     def set_config_option(self, config_id: str, value: str | bool) -> v1.SetSessionConfigOptionResponse:
         """
         Send C{session/set_config_option}; the answer has all options.
         """
-        response: v1.SetSessionConfigOptionResponse = self._thread.call(
-            lambda: self.session.set_config_option(config_id, value)
-        )
-        return response
+        return self._wait(lambda: self.session.set_config_option(config_id, value))
 
     def close(self) -> v1.CloseSessionResponse:
         """
-        Send C{session/close}.
+        Send C{session/close}: a running turn is cancelled first.
         """
-        response: v1.CloseSessionResponse = self._thread.call(self.session.close)
-        return response
+        return self._wait(self.session.close)
+
+
+__all__ = ["CLOSE_SECONDS", "AcpSyncClient", "SyncClientSession", "in_thread"]
