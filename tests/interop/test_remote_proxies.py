@@ -18,7 +18,6 @@ from remote_agents import Remote, serving
 from test_integration_remote import client, say
 from test_integration_tls import write_certificate
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.task import deferLater
 
 from acp_twisted import ClientConnection
 from acp_twisted.schema import v1
@@ -203,6 +202,7 @@ async def test_a_client_that_goes_away(
         session = await link.new_session(cwd="/")
         turn = session.prompt("slow")
         turn.response.addErrback(lambda failure: None)
-        await deferLater(real_reactor, 0.1)
+        async for _ in turn.updates():
+            break
         await link.close()
         await until(real_reactor, lambda: not any(len(agent.resource.connections) for agent in agents))

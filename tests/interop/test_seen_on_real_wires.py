@@ -20,7 +20,7 @@ from acp_twisted.schema.converter import unstructure
 from interop.editor import Editor, gone, play, texts
 from interop.line_agent import line_agent_command
 from interop.odd_agent import UPDATES
-from interop.programs import OUR_AGENT, Programs, until
+from interop.programs import OUR_AGENT, PATIENCE, Programs, until
 from interop.raw_client import RawClient
 
 
@@ -269,7 +269,7 @@ def without_nulls(value: Any) -> Any:
 
 async def test_9_an_agent_that_takes_its_time_to_leave(editor: Editor, workspace: Path) -> None:
     """Within the grace nobody is killed: what it writes at its end is written."""
-    session = await editor.open(habit("slow-to-leave"), cwd=workspace, limits=Limits(exit_grace=5.0))
+    session = await editor.open(habit("slow-to-leave"), cwd=workspace, limits=Limits(exit_grace=PATIENCE))
     await play(session.prompt("hello"))
     await session.connection.close()
     assert (workspace / "left").read_text() == "in good order"
@@ -280,7 +280,7 @@ async def test_9_a_signal_in_the_middle_of_a_turn(number: signal.Signals, raw: R
     """The turn is cancelled, answered and flushed, then our agent exits with 0."""
     client = raw()
     session = await client.begin()
-    client.prompt(1, session, "stream 1000 0.02")
+    client.prompt(1, session, "stream 100000 0.02")
     await until(client._reactor, lambda: len(client.words()) > 2)
     client.process.signalProcess(number.name.removeprefix("SIG"))
     outcome = await client.done

@@ -44,7 +44,7 @@ async def use(client: Client) -> None:
         say("progress", done=done, total=total, message=message)
 
     await client.call_tool("steps", {}, progress_callback=progress)
-    with anyio.move_on_after(1) as scope:
+    with anyio.move_on_after(3) as scope:
         await client.call_tool("hang", {})
     say("hang", cancelled=scope.cancelled_caught)
     result = await client.call_tool("noticed", {})
@@ -61,7 +61,7 @@ async def main() -> None:
             await use(client)
         return
     headers = {rest[1]: rest[2]} if len(rest) > 2 else {}
-    http = httpx2.AsyncClient(headers=headers, timeout=30)
+    http = httpx2.AsyncClient(headers=headers, timeout=180)
     async with http, Client(streamable_http_client(rest[0], http_client=http), mode=mode) as client:
         say("version", version=client.protocol_version)
         await use(client)

@@ -85,13 +85,15 @@ class Client(acp.Client):
     async def prompt(self, agent, session_id, step):
         while not self.updates.empty():
             self.updates.get_nowait()
+        self.held = []
         turn = asyncio.ensure_future(agent.prompt(session_id=session_id, prompt=[acp.text_block(step["prompt"])]))
         if step.get("cancel"):
-            for _ in range(step.get("after", 1)):
-                await self.updates.get()
-            if self.plan["permit"] == "hold":
-                while not self.held:
+            if "held" in step:
+                while len(self.held) < step["held"]:
                     await asyncio.sleep(0.01)
+            else:
+                for _ in range(step.get("after", 1)):
+                    await self.updates.get()
             await agent.cancel(session_id=session_id)
             for held in self.held:
                 held.set_result(None)

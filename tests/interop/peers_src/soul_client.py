@@ -36,9 +36,9 @@ async def main(plan) -> None:
     Client.command = plan["agent"]
     config = ACPConfig(
         cwd=plan["cwd"],
-        timeout_connect=10,
-        timeout_prompt=10,
-        timeout_stream=10,
+        timeout_connect=180,
+        timeout_prompt=180,
+        timeout_stream=180,
         auto_approve_permissions=plan["permit"] == "allow",
     )
     client = Client(config)

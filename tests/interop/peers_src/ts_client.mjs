@@ -6,6 +6,7 @@
 // In place of "agent" there may be "url": an agent over http or ws.
 // "hold" answers no permission request before the turn is cancelled; a file named "never" is not read before that.
 // STEP is {"prompt": TEXT (where $SID is the session's id), "cancel": "session" | "request", "after": UPDATES} or {"request": METHOD, "params": {}}.
+// With "held": COUNT in place of "after" it is cancelled once so many permission requests are held.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,16 +26,20 @@ const settled = () => new Promise((resolve) => setTimeout(resolve, 20));
 const terminals = new Map();
 const held = [];
 let onUpdate = () => {};
+let onHeld = () => {};
 
 async function permission({ params, signal }) {
   report("permission", { title: params.toolCall.title, options: params.options.map((option) => option.kind) });
   if (plan.permit === "hold") {
     return new Promise((resolve, reject) => {
       held.push(() => resolve({ outcome: { outcome: "cancelled" } }));
-      signal.addEventListener("abort", () => {
+      const cancelled = () => {
         report("permission_cancelled", {});
         reject(acp.RequestError.requestCancelled());
-      });
+      };
+      if (signal.aborted) cancelled();
+      else signal.addEventListener("abort", cancelled);
+      onHeld();
     });
   }
   const chosen = params.options.find((option) => option.kind.startsWith(plan.permit === "deny" ? "reject" : "allow"));
@@ -44,7 +49,7 @@ async function permission({ params, signal }) {
 async function read({ params, signal }) {
   report("read", { path: params.path });
   if (params.path.endsWith("/never")) {
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
     report("read_cancelled", {});
     throw acp.RequestError.requestCancelled();
   }
@@ -92,7 +97,11 @@ async function prompt(context, sessionId, step) {
   onUpdate = async (update) => {
     report("update", { update });
     seen += 1;
-    if (step.cancel && seen === (step.after ?? 1)) await cancel();
+    if (step.cancel && !step.held && seen === (step.after ?? 1)) await cancel();
+  };
+  held.length = 0;
+  onHeld = () => {
+    if (held.length === step.held) setTimeout(cancel, 0);
   };
   const answer = context.request(
     toAgent.session.prompt,

@@ -33,7 +33,7 @@ async function serve({ method, params, signal, notify, clientInfo }) {
   }
   if (params.name === "hang") {
     report("hanging", {});
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve));
     report("aborted", {});
     throw new Error("aborted");
   }

@@ -206,7 +206,8 @@ const directives = {
       status: "in_progress",
       capabilities: { cancel: {} },
     });
-    await new Promise((resolve) => session.stoppable.signal.addEventListener("abort", resolve));
+    const { signal: stopped } = session.stoppable;
+    if (!stopped.aborted) await new Promise((resolve) => stopped.addEventListener("abort", resolve));
     await session.update({ sessionUpdate: "tool_call_update", toolCallId, status: "cancelled", capabilities: null });
   },
 

@@ -37,10 +37,12 @@ function permission({ params, signal }) {
   if (plan.permit === "hold") {
     return new Promise((resolve) => {
       held.push(() => resolve(cancelled));
-      signal.addEventListener("abort", () => {
+      const withdrawn = () => {
         report("permission_cancelled", {});
         resolve(cancelled);
-      });
+      };
+      if (signal.aborted) withdrawn();
+      else signal.addEventListener("abort", withdrawn);
     });
   }
   const chosen = params.options.find((option) => option.kind.startsWith(plan.permit === "deny" ? "reject" : "allow"));
