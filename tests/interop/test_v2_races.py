@@ -17,6 +17,7 @@ from acp_twisted import AcpClient, AgentCommand, RequestCancelled, RequestTimedO
 from acp_twisted.client.permissions import first_allow
 from acp_twisted.client.v2.connection import ClientConnection
 from acp_twisted.client.v2.prompt import Prompt
+from interop.programs import until
 from interop.test_v2_clients import our_agent
 from interop.test_v2_rust import rust_agent
 from interop.test_v2_typescript import ts_agent
@@ -82,6 +83,15 @@ class Play:
             await deferLater(self.reactor, self.random.random() * 0.03)
 
 
+def unanswered(record: Path) -> int:
+    """
+    How many requests of either side have no answer yet.
+    """
+    wire = recorded(record)
+    sides = (("client", "agent"), ("agent", "client"))
+    return sum(len(wire.requests(asker)) - len(wire.answers(other)) for asker, other in sides)
+
+
 def hold_to_rules(wire: Wire) -> None:
     """
     One answer to each request of either side, no more than one cancellation of each, and no error for a prompt that was
@@ -118,8 +128,7 @@ async def test_prompts_and_cancellations_race(agent: str, seed: int, real_reacto
     # prompts that were sent afterwards, which nobody has cancelled.
     assert agent == "typescript" or not any(each.remote for each in play.errors)
     # What was given up is still answered; wait for the last of it.
-    await connection.list_sessions()
-    await deferLater(real_reactor, 1.5)
-    assert connection.peer.pending_requests == connection.peer.incoming_requests == 0
+    await until(real_reactor, lambda: unanswered(record) == 0 == connection.peer.incoming_requests)
+    assert connection.peer.pending_requests == 0
     await connection.close()
     hold_to_rules(recorded(record))

@@ -130,9 +130,9 @@ def tapped(path: Path, argv: Sequence[str], mend: tuple[str, str] | None = None)
 
 def recorded(path: Path) -> Wire:
     """
-    What the tap wrote.
+    What the tap has written.
     """
-    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
     sent = tuple((entry["from"], entry["line"]) for entry in entries if entry["from"] != "end")
     codes = [entry["code"] for entry in entries if entry["from"] == "end"]
     return Wire(sent, codes[0] if codes else None)
