@@ -162,11 +162,12 @@ class ReactorThread:
             work.addCallbacks(self._done, self._failed, callbackArgs=(future,), errbackArgs=(future,))
 
         def undo() -> None:
-            begun[0].cancel()
+            for work in begun:
+                work.cancel()
 
-        self.expect(future)
-        self.post(begin)
         try:
+            self.expect(future)
+            self.post(begin)
             return future.result()
         except BaseException:
             if not future.done():
