@@ -214,6 +214,38 @@ def kill_group(pid: int | None) -> None:
             kill(pid, signal.SIGKILL)
 
 
+def members(group: int) -> list[int]:
+    """
+    The processes of a group that are no zombies.
+    """
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _parent, of = path.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(of) == group and state not in "ZX":
+            found.append(int(path.parent.name))
+    return found
+
+
+def listens(group: int, port: int) -> bool:
+    """
+    Whether a process of that group listens on a TCP port, and not somebody else.
+    """
+    sockets = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == port:
+                sockets.add(f"socket:[{fields[9]}]")
+    for pid in members(group):
+        with suppress(OSError):
+            if any(os.readlink(path) in sockets for path in Path(f"/proc/{pid}/fd").iterdir()):
+                return True
+    return False
+
+
 def alive(pid: int) -> bool:
     """
     Whether there is such a process that is not a zombie.

@@ -22,7 +22,7 @@ from twisted.internet.endpoints import TCP4ServerEndpoint
 from acp_twisted import AgentCommand
 from acp_twisted.testing.scripted_agent import build_agent
 from acp_twisted.transports.stream import ServerFactory
-from interop.programs import OUR_AGENT, PATIENCE, SOURCES, Outcome, Programs, kill_group, until
+from interop.programs import OUR_AGENT, PATIENCE, SOURCES, Outcome, Programs, kill_group, members, until
 from interop.race_client import GIVEN_UP, LOST, RaceClient
 from interop.race_plans import plan
 from interop.race_rules import Conversation
@@ -82,21 +82,6 @@ def written(folder: Path, seed: int, lines: Sequence[str]) -> Path:
     return path
 
 
-def runs_in_group(group: int) -> list[int]:
-    """
-    The processes of a group that are no zombies.
-    """
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, of = stat.read_text().rpartition(")")[2].split()[:3]
-        except OSError:
-            continue
-        if int(of) == group and state not in "ZX":
-            found.append(int(stat.parent.name))
-    return found
-
-
 async def against_tcp(
     programs: Programs, reactor: Any, client: Sequence[str], path: Path, cut: bool
 ) -> tuple[Outcome, Conversation]:
@@ -131,7 +116,7 @@ async def against_stdio(
     try:
         outcome = await done
         # It sees that its client is gone, and goes.
-        await until(reactor, lambda: not runs_in_group(group))
+        await until(reactor, lambda: not members(group))
     finally:
         kill_group(group)
         if timer.active():

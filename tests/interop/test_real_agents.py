@@ -24,7 +24,7 @@ from acp_twisted import (
 from acp_twisted.schema import v1
 from interop.editor import Editor, gone, play, texts
 from interop.fake_model import FakeModel
-from interop.programs import SOURCES, alive, until
+from interop.programs import SOURCES, alive, members, until
 from interop.recorder import Recorded
 from interop.remote import open_session
 
@@ -401,18 +401,3 @@ def session_group(session: ClientSession) -> int:
     pid = transport.pid
     assert isinstance(pid, int)
     return pid
-
-
-def members(group: int) -> list[int]:
-    """
-    The processes of a group that are alive.
-    """
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] not in "ZX":
-            found.append(int(path.parent.name))
-    return found
