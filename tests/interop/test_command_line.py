@@ -167,7 +167,8 @@ async def test_an_error(agent: Agent, programs: Programs, workspace: Path) -> No
 )
 async def test_broken_agents(fault: str, code: int, says: str, programs: Programs, workspace: Path) -> None:
     """Whatever an agent does wrong, the command ends, with a status and a reason."""
-    outcome = await run(programs, workspace, "hello", broken(fault), "--timeout", "1.5")
+    timeout = ("--timeout", "1.5") if code == 6 else ()
+    outcome = await run(programs, workspace, "hello", broken(fault), *timeout)
     assert outcome.code == code, outcome.explain()
     assert says in outcome.stderr, outcome.explain()
     assert "Traceback" not in outcome.stderr or fault == "traceback"

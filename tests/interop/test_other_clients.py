@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from peers import peer
 
-from interop.programs import OUR_AGENT, PLAIN_AGENT, Outcome, Programs, script
+from interop.programs import OUR_AGENT, PATIENCE, PLAIN_AGENT, Outcome, Programs, script
 from interop.wires import Wire, recorded, tapped
 
 
@@ -93,7 +93,7 @@ async def test_acplint(
     command = peer("acplint").command(
         "--agent", program, "--cwd", workspace, "--timeout", "2", "--output", "json", "--output-file", report, *chosen
     )
-    outcome = await programs.run(command, cwd=workspace, deadline=140)
+    outcome = await programs.run(command, cwd=workspace, deadline=2 * PATIENCE)
     assert report.exists(), outcome.explain()
     wire = recorded(record)
     wire.assert_sound()

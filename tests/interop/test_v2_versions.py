@@ -118,8 +118,10 @@ async def test_the_command_with_the_typescript_sdk(
 @pytest.mark.parametrize("how", ["session", "request"])
 async def test_the_command_cancels(how: str, programs: Programs, workspace: Path) -> None:
     """V2D8: session/cancel stops inserted work; $/cancel_request does not, so that run ends by its timeout."""
-    argv = [*COMMAND, "slow", "--json", "--protocol", "2", "--cancel-after", "0.3", "--how", how, "--timeout", "4"]
-    outcome = await programs.run([*argv, "--", *ts_agent("2")], cwd=workspace)
+    # After five updates it is surely inserted.
+    argv = [*COMMAND, "slow", "--json", "--protocol", "2", "--cancel-after-updates", "5", "--how", how]
+    timeout = () if how == "session" else ("--timeout", "4")
+    outcome = await programs.run([*argv, *timeout, "--", *ts_agent("2")], cwd=workspace)
     assert outcome.code == (3 if how == "session" else 6), outcome.explain()
     if how == "session":
         assert outcome.lines()[-1]["result"]["stopReason"] == "cancelled"
