@@ -359,8 +359,8 @@ def misuses() -> Iterator[tuple[object, str]]:  # noqa: PLR0915 - a list of clas
 
     yield (
         Number,
-        "Number.answer (@prompt): it returns int, of which nothing can be made; return v1.PromptResponse or str, or "
-        "give build_agent a return-value handler for it",
+        "Number.answer (@prompt): it returns int, of which nothing can be made; return v1.PromptResponse, TurnResult "
+        "or str, or give build_agent a return-value handler for it",
     )
 
     class Text(Ready):

@@ -3,11 +3,14 @@ Agents as classes: decorate the class with L{acp_agent} and its methods with wha
 with L{build_agent}.
 
 A method's parameters say by their annotations what they want, in any order and number: the method's request
-(C{v1.NewSessionRequest} …), L{PromptContext<acp_twisted.agent.context.PromptContext>} (for a blocking method
-L{SyncPromptContext<acp_twisted.agent.blocking.SyncPromptContext>}),
+(C{v1.NewSessionRequest}, C{v2.NewSessionRequest} …), L{PromptContext<acp_twisted.agent.context.PromptContext>} (for a
+blocking method L{SyncPromptContext<acp_twisted.agent.blocking.SyncPromptContext>}),
 L{AgentConnection<acp_twisted.agent.connection.AgentConnection>},
-L{CancellationToken<acp_twisted.jsonrpc.cancellation.CancellationToken>}, C{v1.ClientCapabilities}, L{Invocation}, or
-one of L{SessionId}, L{PromptText} and their kind.  A parameter with a default may be anything else, and keeps it.
+L{CancellationToken<acp_twisted.jsonrpc.cancellation.CancellationToken>}, C{v1.ClientCapabilities},
+C{v1.Implementation}, L{Invocation}, or one of L{SessionId}, L{PromptText} and their kind.  A parameter with a default
+may be anything else, and keeps it.
+
+A method serves the versions of the protocol whose classes it names, and all that the agent speaks if it names none.
 
 A method is a plain function, returns a Deferred, or is C{async def}.
 """
@@ -43,6 +46,7 @@ from acp_twisted.agent.annotations.marks import (
     set_session_config_option,
     set_session_mode,
 )
+from acp_twisted.agent.annotations.marks_v2 import accept_prompt, cancel_terminal, cancel_tool_call, login
 from acp_twisted.agent.annotations.model import (
     AgentDefinitionError,
     HandlerMethod,
@@ -85,6 +89,7 @@ __all__ = [
     "PromptText",
     "SessionId",
     "SyncAgentConnection",
+    "accept_prompt",
     "acp_agent",
     "archive_session",
     "auth_status",
@@ -93,6 +98,8 @@ __all__ = [
     "build_agent",
     "cancel",
     "cancel_request",
+    "cancel_terminal",
+    "cancel_tool_call",
     "close_session",
     "delete_session",
     "disable_provider",
@@ -104,6 +111,7 @@ __all__ = [
     "list_providers",
     "list_sessions",
     "load_session",
+    "login",
     "logout",
     "mcp_message",
     "new_session",

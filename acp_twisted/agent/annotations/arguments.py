@@ -10,12 +10,13 @@ from inspect import Parameter, signature
 from typing import Annotated, Any, Final, TypeAlias, get_origin, is_typeddict
 
 import attrs
-from attrs import frozen
+from attrs import Factory, define, evolve, frozen
 from twisted.internet.defer import Deferred
 
 from acp_twisted import extensions
 from acp_twisted.agent.annotations.hints import HintError, alternatives, evaluate, strip
 from acp_twisted.agent.annotations.model import HandlerMethod, HandlerParameter, IArgumentResolver, Invocation
+from acp_twisted.agent.annotations.versions import is_kind, narrowed, stands_for, version_of
 from acp_twisted.agent.blocking import SyncAgentConnection, SyncPromptContext
 from acp_twisted.agent.connection import AgentConnection
 from acp_twisted.agent.context import PromptContext
@@ -23,8 +24,8 @@ from acp_twisted.connection import Connection
 from acp_twisted.errors import InvalidParams
 from acp_twisted.handlers import outcome
 from acp_twisted.jsonrpc.cancellation import CancellationToken
-from acp_twisted.schema import v1
 from acp_twisted.schema.values import Model
+from acp_twisted.schema.vocabulary import vocabulary
 
 
 @frozen
@@ -41,6 +42,9 @@ class FromRequest:
 class _Text:
     """In C{Annotated}: pass the text of the prompt."""
 
+
+_OF_PROMPTS: Final = ("prompt", "accept_prompt")
+"""The decorators of methods that are given a prompt."""
 
 _MARKERS: Final = {
     "SessionId": FromRequest("session_id"),
@@ -93,6 +97,18 @@ class Unresolvable(Exception):
     """
 
 
+class Foreign(Unresolvable):
+    """
+    Nothing of the version that the method was looked at for; it may serve another one.
+
+    @ivar by_class: whether what tells is a class of another version.
+    """
+
+    def __init__(self, text: str, *, by_class: bool) -> None:
+        super().__init__(text)
+        self.by_class = by_class
+
+
 @frozen
 class Arguments:
     """
@@ -114,6 +130,40 @@ class Arguments:
         return positional, named
 
 
+@frozen
+class Looking:
+    """
+    A method whose arguments are looked for.
+
+    @ivar handler: the method, as it may serve one version.
+    @ivar siblings: the method as it may serve each version of the agent's.
+    @ivar resolvers: are asked before the built-in ones.
+    @ivar kinds: for an exception handler, the exceptions that it handles.
+    """
+
+    handler: HandlerMethod
+    siblings: Sequence[HandlerMethod]
+    resolvers: Sequence[IArgumentResolver] = ()
+    kinds: tuple[type[BaseException], ...] = ()
+
+
+@define
+class Found:
+    """
+    How a method may be called in one version, and what stands against it.
+
+    @ivar arguments: what is passed.
+    @ivar faults: what is wrong with the method.
+    @ivar foreign: what shows that it is not for this version; each is a fault if it is for no other either.
+    @ivar versions: the versions whose classes it names.
+    """
+
+    arguments: Arguments
+    faults: list[str] = Factory(list)
+    foreign: list[tuple[str, Foreign]] = Factory(list)
+    versions: set[int] = Factory(set)
+
+
 async def outcome_of(result: Any) -> Any:
     """
     What a user's function came to: a value, or what a Deferred or a coroutine gives.
@@ -122,39 +172,38 @@ async def outcome_of(result: Any) -> Any:
     return await result if isinstance(result, Deferred) else result
 
 
-def find_arguments(
-    handler: HandlerMethod, resolvers: Sequence[IArgumentResolver], kinds: tuple[type[BaseException], ...] = ()
-) -> tuple[Arguments, list[str]]:
+def find_arguments(looking: Looking) -> Found:
     """
     How to call a method, and what stands against it.
-
-    @param kinds: for an exception handler, the exceptions that it handles.
     """
     positional: list[Resolve] = []
     named: list[tuple[str, Resolve]] = []
-    faults: list[str] = []
-    for parameter in signature(handler.function).parameters.values():
+    found = Found(Arguments((), ()))
+    for parameter in signature(looking.handler.function).parameters.values():
+        where = f"{looking.handler}, parameter {parameter.name!r}"
         try:
-            resolve = _find(handler, parameter, resolvers, kinds)
+            resolve = _find(looking, parameter, found.versions)
+        except Foreign as fault:
+            found.foreign.append((where, fault))
+            continue
         except (HintError, Unresolvable) as fault:
-            faults.append(f"{handler}, parameter {parameter.name!r}: {fault}")
+            found.faults.append(f"{where}: {fault}")
             continue
         if parameter.kind is parameter.KEYWORD_ONLY:
             named.append((parameter.name, resolve))
         else:
             positional.append(resolve)
-    return Arguments(tuple(positional), tuple(named)), faults
+    found.arguments = Arguments(tuple(positional), tuple(named))
+    return found
 
 
-def _find(
-    handler: HandlerMethod,
-    parameter: Parameter,
-    resolvers: Sequence[IArgumentResolver],
-    kinds: tuple[type[BaseException], ...],
-) -> Resolve:
+def _find(looking: Looking, parameter: Parameter, versions: set[int]) -> Resolve:
     """
     What gives the argument; the parameter's default if nothing else is known.
+
+    @param versions: takes the versions whose classes are named.
     """
+    handler = looking.handler
 
     def default(_: object, __: object) -> Any:
         return parameter.default
@@ -165,49 +214,124 @@ def _find(
     if parameter.annotation is parameter.empty:
         if defaulted:
             return default
-        raise Unresolvable(f"it has no annotation; annotate it with {_choices(handler, kinds)}")
+        raise Unresolvable(f"it has no annotation; annotate it with {_choices(looking)}")
     stripped = strip(evaluate(parameter.annotation, handler.function))
     described = HandlerParameter(
         handler, parameter.name, stripped.annotation, stripped.metadata, stripped.optional or parameter.default is None
     )
-    chosen = next((each for each in resolvers if each.supports(described)), None)
+    chosen = next((each for each in looking.resolvers if each.supports(described)), None)
     if chosen is not None:
         resolve = chosen.resolve
         return lambda invocation, _: resolve(described, invocation)
-    found = _exception(described, kinds) if kinds else _built_in(described)
+    _check_versions(described, versions)
+    again = strip(narrowed(described.annotation, handler.version))
+    described = evolve(
+        described,
+        annotation=again.annotation,
+        metadata=described.metadata + again.metadata,
+        optional=described.optional or again.optional,
+    )
+    found = _exception(described, looking.kinds) if looking.kinds else _built_in(described)
     found = found or _always(described)
     if found is None and defaulted:
         return default
     if found is None:
         shown = getattr(described.annotation, "__name__", None) or repr(described.annotation)
         raise Unresolvable(
-            f"nothing is known to pass for {shown}; annotate it with {_choices(handler, kinds)}, or give "
+            f"nothing is known to pass for {shown}; annotate it with {_choices(looking)}, or give "
             "build_agent an argument resolver for it"
         )
     return found
 
 
-def _choices(handler: HandlerMethod, kinds: tuple[type[BaseException], ...]) -> str:
+def _check_versions(parameter: HandlerParameter, versions: set[int]) -> None:
+    """
+    Hold the classes that an annotation names to the version that the method is looked at for.
+
+    @param versions: takes the versions that they belong to.
+    @raise Foreign: when they are all of another version.
+    """
+    version = parameter.handler.version
+    members = alternatives(parameter.annotation)
+    telling = [
+        each for each in members if _tells(each, parameter) and not any(stands_for(one, each) for one in members)
+    ]
+    named = {version_of(each): each for each in telling}
+    versions.update(each for each in named if each is not None)
+    if not telling or version in named:
+        return
+    other, kind = next(iter(named.items()))
+    raise Foreign(
+        f"it names a class of version {other}, and the agent speaks {version}: use {_instead(parameter.handler, kind)}",
+        by_class=True,
+    )
+
+
+def _tells(kind: Any, parameter: HandlerParameter) -> bool:
+    """
+    Whether a method that names this class is for the class's version.  What JSON of the user's is read into is not:
+    JSON is alike in both.
+    """
+    if version_of(kind) is None:
+        return False
+    if is_kind(kind, Connection) or is_kind(kind, PromptContext) or kind.__name__ == "ClientCapabilities":
+        return True
+    if any(isinstance(each, FromRequest) for each in parameter.metadata):
+        return True
+    request = parameter.handler.request_class
+    if kind.__name__ == "Implementation":
+        return not parameter.handler.is_extension
+    return request is not None and kind.__name__.endswith(("Request", "Notification"))
+
+
+def _instead(handler: HandlerMethod, kind: Any) -> str:
+    """
+    What stands for a class of another version in this one.
+    """
+    if is_kind(kind, Connection):
+        return "AgentConnection"
+    if is_kind(kind, PromptContext):
+        return "PromptContext"
+    request = handler.request_class
+    if request is not None and kind.__name__.endswith(("Request", "Notification")):
+        return f"v{handler.version}.{request.__name__}"
+    known = hasattr(vocabulary(handler.version).types, kind.__name__)
+    return f"v{handler.version}.{kind.__name__}" if known else "Any"
+
+
+def _spelled(handler: HandlerMethod) -> str:
+    """
+    The class of the method's request, as it is written.
+    """
+    request = handler.request_class
+    return "plain JSON" if request is None else f"v{handler.version}.{request.__name__}"
+
+
+def _choices(looking: Looking) -> str:
     """
     The types that a parameter of this method may have, as a part of a sentence.
     """
+    handler = looking.handler
     request = handler.request_class
-    if kinds:
-        first = " | ".join(each.__name__ for each in kinds)
+    if looking.kinds:
+        first = " | ".join(each.__name__ for each in looking.kinds)
     elif request is None:
         first = "dict[str, Any]"
     else:
-        first = f"v1.{request.__name__}"
+        first = " | ".join(map(_spelled, looking.siblings))
     choices = [first, *(name for name, marker in _MARKERS.items() if _has(request, marker.member))]
     if handler.decorator == "prompt":
-        choices += ["SyncPromptContext" if handler.blocking else "PromptContext", "PromptText"]
+        choices.append("SyncPromptContext" if handler.blocking else "PromptContext")
+    if handler.decorator in _OF_PROMPTS:
+        choices.append("PromptText")
     if not handler.blocking:
         choices.append("AgentConnection")
     elif handler.decorator != "prompt":
         choices.append("SyncAgentConnection")
     if handler.is_request:
         choices.append("CancellationToken")
-    return ", ".join([*choices, "v1.ClientCapabilities"]) + " or Invocation"
+    capabilities = " | ".join(f"v{each.version}.ClientCapabilities" for each in looking.siblings)
+    return ", ".join([*choices, capabilities]) + " or Invocation"
 
 
 # ---- the built-in ones; each returns None for what is not its own
@@ -218,7 +342,8 @@ def _always(parameter: HandlerParameter) -> Resolve | None:
     What every method may have.
     """
     kind, handler = parameter.annotation, parameter.handler
-    if kind in (AgentConnection, Connection, SyncAgentConnection):
+    types = vocabulary(handler.version).types
+    if kind is SyncAgentConnection or _is_one_of(parameter, AgentConnection, Connection):
         return _connection(parameter)
     if kind is CancellationToken:
         if handler.decorator == "exception_handler":
@@ -226,13 +351,33 @@ def _always(parameter: HandlerParameter) -> Resolve | None:
         if not handler.is_request:
             raise Unresolvable("a notification can't be cancelled; take no CancellationToken")
         return lambda invocation, _: invocation.token
-    if kind is v1.ClientCapabilities:
-        return lambda invocation, _: invocation.connection.client_capabilities
+    if kind in (types.ClientCapabilities, types.Implementation):
+        return _of_client(parameter)
     if kind is Invocation:
         return lambda invocation, _: invocation
-    if kind is PromptContext or kind is SyncPromptContext:
+    if kind is SyncPromptContext or _is_one_of(parameter, PromptContext):
         return _context(parameter)
     return None
+
+
+def _of_client(parameter: HandlerParameter) -> Resolve:
+    """
+    What the client says of itself.
+    """
+    if parameter.annotation.__name__ == "ClientCapabilities":
+        return lambda invocation, _: invocation.connection.client_capabilities
+    if parameter.handler.version == 1 and not parameter.optional:
+        raise Unresolvable("a client of version 1 need not say who it is; write v1.Implementation | None")
+    return lambda invocation, _: invocation.connection.client_info
+
+
+def _is_one_of(parameter: HandlerParameter, *general: type) -> bool:
+    """
+    Whether a parameter wants one of these classes, or what its version has in place of them.
+    """
+    kind = parameter.annotation
+    own = version_of(kind) == parameter.handler.version and any(is_kind(kind, each) for each in general)
+    return own or kind in general
 
 
 def _connection(parameter: HandlerParameter) -> Resolve:
@@ -283,7 +428,7 @@ def _built_in(parameter: HandlerParameter) -> Resolve | None:
         if isinstance(each, FromRequest):
             return _member(parameter, each.member)
         if isinstance(each, _Text):
-            if parameter.handler.decorator != "prompt":
+            if parameter.handler.decorator not in _OF_PROMPTS:
                 raise Unresolvable("only a prompt has a PromptText; take a member of the request, such as SessionId")
             return lambda invocation, _: _text(invocation.request)
     request = parameter.handler.request_class
@@ -294,8 +439,8 @@ def _built_in(parameter: HandlerParameter) -> Resolve | None:
         return lambda invocation, _: invocation.request
     if any(each.__name__.endswith(("Request", "Notification")) for each in kinds):
         raise Unresolvable(
-            f"the method is given a v1.{request.__name__}, and never a v1.{kinds[0].__name__}; change the annotation "
-            "or the decorator"
+            f"the method is given a {_spelled(parameter.handler)}, and never a "
+            f"v{parameter.handler.version}.{kinds[0].__name__}; change the annotation or the decorator"
         )
     return None
 
@@ -303,8 +448,11 @@ def _built_in(parameter: HandlerParameter) -> Resolve | None:
 def _member(parameter: HandlerParameter, member: str) -> Resolve:
     request = parameter.handler.request_class
     if not _has(request, member):
-        kind = "plain JSON" if request is None else f"v1.{request.__name__}"
-        raise Unresolvable(f"the request is {kind}, which has no {member}; drop the parameter or change the decorator")
+        raise Foreign(
+            f"the request is {_spelled(parameter.handler)}, which has no {member}; drop the parameter or change the "
+            "decorator",
+            by_class=False,
+        )
     return lambda invocation, _: getattr(invocation.request, member)
 
 
@@ -312,9 +460,9 @@ def _has(request: type[Model] | None, member: str) -> bool:
     return request is not None and member in attrs.fields_dict(request)
 
 
-def _text(request: v1.PromptRequest) -> str:
+def _text(request: Any) -> str:
     # By name: the request may be one of version 2, which is not loaded for this.
-    return "".join(each.text for each in request.prompt if type(each).__name__ == "TextContent")  # type: ignore[union-attr]
+    return "".join(each.text for each in request.prompt if type(each).__name__ == "TextContent")
 
 
 def _raw(parameter: HandlerParameter) -> Resolve | None:
@@ -326,7 +474,7 @@ def _raw(parameter: HandlerParameter) -> Resolve | None:
     read: Callable[[object], object] | None = None
     if kind is Any or kind is object:
         read = _as_it_is
-    elif not isinstance(origin, type) or origin in (v1.ClientCapabilities, Invocation):
+    elif not isinstance(origin, type) or origin is Invocation or _is_capabilities(origin):
         pass
     elif is_typeddict(origin) or issubclass(origin, Mapping):
         read = partial(_checked, kind=dict, optional=optional)
@@ -337,6 +485,10 @@ def _raw(parameter: HandlerParameter) -> Resolve | None:
     elif attrs.has(origin):
         read = partial(extensions.read, kind=kind)
     return None if read is None else _reading(read)
+
+
+def _is_capabilities(kind: type) -> bool:
+    return version_of(kind) is not None and kind.__name__ == "ClientCapabilities"
 
 
 def _reading(read: Callable[[object], object]) -> Resolve:

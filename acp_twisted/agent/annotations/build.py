@@ -14,7 +14,15 @@ from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
 from acp_twisted.agent.agent import AcpAgent, AcpAgentBuilder
-from acp_twisted.agent.annotations.arguments import Arguments, find_arguments
+from acp_twisted.agent.annotations.arguments import Arguments, Found, Looking, find_arguments
+from acp_twisted.agent.annotations.assembly import (
+    Serving,
+    set_auth_methods,
+    set_handlers,
+    unanswered_logins,
+    warn_of_gaps,
+    with_capabilities,
+)
 from acp_twisted.agent.annotations.hints import HintError, awaited, evaluate
 from acp_twisted.agent.annotations.invoke import Calling, ErrorMapping
 from acp_twisted.agent.annotations.marks import AgentMark, AnyMark, ErrorMark, Mark, agent_mark_of, marks_of
@@ -26,10 +34,11 @@ from acp_twisted.agent.annotations.model import (
     Interceptor,
     IReturnValueHandler,
 )
-from acp_twisted.agent.annotations.returns import refuse_returns, responder_for, union_of
+from acp_twisted.agent.annotations.returns import check_returns, responder_for
+from acp_twisted.agent.annotations.serving import served
+from acp_twisted.agent.annotations.versions import version_of
 from acp_twisted.agent.blocking import is_blocking
 from acp_twisted.limits import Limits
-from acp_twisted.schema import v1
 from acp_twisted.schema.values import Model, UnknownVariant
 
 
@@ -50,12 +59,16 @@ def build_agent(
     An agent of a class with decorators, or of an instance of one.  A class is called without arguments.  There is one
     instance for all connections and sessions.
 
+    It speaks the versions of the protocol that the builder speaks, version 1 without one.  A method serves those whose
+    classes it names in its annotations, and all of them if it names none; so there may be one method for each version.
+
     @param definition: the class, or the instance.
     @param interceptors: stand around every method, the first outermost.
     @param argument_resolvers: are asked about each parameter before the built-in ones.
     @param return_value_handlers: are asked about each method that is answered.
     @param request_timeout: as L{AcpAgentBuilder.request_timeout}, and so are those that follow; L{None} leaves them.
-    @param builder: one to go on with, for what has no decorator; a new one unless given.
+    @param builder: one to go on with, for what has no decorator and for other versions, as in
+        C{AcpAgent.builder().protocol_versions(1, 2)}; a new one unless given.
     @raise AgentDefinitionError: when something is wrong with the class.  It names everything that is.
     """
     mark = agent_mark_of(definition if isinstance(definition, type) else type(definition))
@@ -94,8 +107,12 @@ class _Definition:
         self._resolvers = tuple(resolvers)
         self._return_handlers = tuple(return_handlers)
         self._faults: list[str] = []
-        self._callings: dict[str, tuple[Mark, Calling]] = {}
-        self._errors = ErrorMapping({})
+        self._spoken = builder.spoken_versions
+        self._versions = _served_versions(builder)
+        self._serving: list[Serving] = []
+        self._callings: dict[tuple[int, str], Calling] = {}
+        self._errors = {version: ErrorMapping({}) for version in self._versions}
+        self._has_login = False
 
     def build(self) -> AcpAgent:
         """
@@ -107,10 +124,14 @@ class _Definition:
         self._provide("return_value_handlers", self._return_handlers, IReturnValueHandler)
         self._refuse()
         instance = self._instance()
-        for name, found in self._marked():
+        marked = list(self._marked())
+        self._has_login = any(
+            isinstance(each, Mark) and each.decorator == "login" for _, marks in marked for each in marks
+        )
+        for name, found in marked:
             self._method(instance, name, found)
-        if "session/prompt" not in self._callings and not self._faults:
-            self._fault("it has no @prompt method, which every agent needs; decorate one")
+        if not self._faults:
+            self._check_prompts()
         self._refuse()
         return self._assemble(self._builder, mark)
 
@@ -135,7 +156,15 @@ class _Definition:
         if isinstance(mark.auth_methods, str | Model) or not all(
             isinstance(each, Model | UnknownVariant) for each in mark.auth_methods
         ):
-            self._fault("@acp_agent(auth_methods=…): give a list of v1.AuthMethodAgent and v1.AuthMethodTerminal")
+            said = f"v{self._spoken[0]}"
+            self._fault(
+                f"@acp_agent(auth_methods=…): give a list of {said}.AuthMethodAgent and {said}.AuthMethodTerminal"
+            )
+        elif 2 not in self._spoken:
+            for name in sorted({type(each).__name__ for each in mark.auth_methods if version_of(type(each)) == 2}):
+                self._fault(
+                    f"@acp_agent(auth_methods=…): it names a class of version 2, and the agent speaks 1: use v1.{name}"
+                )
         return mark
 
     def _provide(self, option: str, given: Sequence[object], interface: type[Interface]) -> None:
@@ -205,6 +234,7 @@ class _Definition:
                 is_request=isinstance(mark, Mark) and mark.is_request,
                 blocking=isinstance(mark, Mark) and (mark.blocking or is_blocking(function)),
                 returns=self._returns(where, function),
+                version=self._versions[0],
             )
             if handler.blocking and (iscoroutinefunction(function) or iscoroutinefunction(plain)):
                 self._faults.append(f"{where}: async def does not block; drop {_what_blocks(mark)}, or write def")
@@ -224,11 +254,11 @@ class _Definition:
             return Any
 
     def _handler(self, handler: HandlerMethod, mark: Mark) -> None:
-        if mark.method in self._callings:
-            other = self._callings[mark.method][1].handler
+        versions = [each for each in self._versions if each in mark.versions]
+        if not versions:
             self._faults.append(
-                f"{handler}: {other} handles {mark.method} already; keep one of the two decorators, or set one of the "
-                "methods to None in the subclass"
+                f"{handler}: only version {_spelled(mark.versions)} has {mark.method}, and the agent speaks "
+                f"{_spelled(self._versions)}; drop it, or give build_agent a builder with protocol_versions(1, 2)"
             )
             return
         if mark.unstable and not self._builder.takes_unstable:
@@ -241,64 +271,123 @@ class _Definition:
                 f"{handler}: the name of an extension begins with an underscore; write "
                 f'@{mark.decorator}("_{mark.method}")'
             )
-        returned = next((each for each in self._return_handlers if each.supports(handler)), None)
-        fault = None if returned is not None else refuse_returns(handler)
-        if fault is not None:
-            self._faults.append(f"{handler}: {fault}")
-        calling = Calling(
-            handler=handler,
-            arguments=self._arguments(handler),
-            respond=responder_for(handler),
-            returned=returned,
-            interceptors=self._interceptors,
-            errors=self._errors,
-        )
-        self._callings[mark.method] = (mark, calling)
+        handlers = [evolve(handler, version=each, method=mark.name_in(each)) for each in versions]
+        returned = {each.version: self._return_handler(each) for each in handlers}
+
+        def look(each: HandlerMethod) -> Found:
+            found = self._look(each, handlers)
+            if returned[each.version] is None:
+                check_returns(each, found)
+            return found
+
+        serving, faults = served(handlers, look)
+        names = any(each.versions for each in serving.values())
+        if mark.decorator == "authenticate" and self._has_login and not names and 1 in serving:
+            serving.pop(2, None)  # the other method is for that version, and this one need not say so
+        self._faults += faults
+        callings = {
+            each.version: Calling(
+                handler=each,
+                arguments=serving[each.version].arguments,
+                respond=responder_for(each),
+                returned=returned[each.version],
+                interceptors=self._interceptors,
+                errors=self._errors[each.version],
+            )
+            for each in handlers
+            if each.version in serving
+        }
+        if self._is_alone(callings, mark) and callings:
+            self._callings.update({(version, mark.key): calling for version, calling in callings.items()})
+            self._serving.append(Serving(mark, callings, names or set(callings) != set(versions)))
+
+    def _return_handler(self, handler: HandlerMethod) -> IReturnValueHandler | None:
+        return next((each for each in self._return_handlers if each.supports(handler)), None)
+
+    def _is_alone(self, callings: dict[int, Calling], mark: Mark) -> bool:
+        """
+        Whether no other method does the same in the same version.
+        """
+        for version, calling in callings.items():
+            other = self._callings.get((version, mark.key))
+            if other is not None:
+                already = f"{calling.handler.method} already"
+                if len(self._versions) > 1:
+                    already += f" in version {version}"
+                self._faults.append(
+                    f"{calling.handler}: {other.handler} handles {already}; keep one of the two decorators, or set one "
+                    "of the methods to None in the subclass"
+                )
+                return False
+        return True
 
     def _exception_handler(self, handler: HandlerMethod, mark: ErrorMark) -> None:
-        arguments = self._arguments(handler, mark.kinds)
-        for kind in mark.kinds:
-            if kind in self._errors.handlers:
-                other = self._errors.handlers[kind][0]
-                self._faults.append(f"{handler}: {other} handles {kind.__name__} already; name it in one of the two")
-            else:
-                self._errors.handlers[kind] = (handler, arguments)
-
-    def _arguments(self, handler: HandlerMethod, kinds: tuple[type[BaseException], ...] = ()) -> Arguments:
-        arguments, faults = find_arguments(handler, self._resolvers, kinds)
+        handlers = [evolve(handler, version=each) for each in self._versions]
+        serving, faults = served(handlers, lambda each: self._look(each, handlers, mark.kinds))
         self._faults += faults
-        return arguments
+        for each in handlers:
+            if each.version in serving and not self._map(each, mark, serving[each.version].arguments):
+                return
+
+    def _map(self, handler: HandlerMethod, mark: ErrorMark, arguments: Arguments) -> bool:
+        mapped = self._errors[handler.version].handlers
+        for kind in mark.kinds:
+            if kind in mapped:
+                other = mapped[kind][0]
+                self._faults.append(f"{handler}: {other} handles {kind.__name__} already; name it in one of the two")
+                return False
+            mapped[kind] = (handler, arguments)
+        return True
+
+    def _look(
+        self, handler: HandlerMethod, siblings: Sequence[HandlerMethod], kinds: tuple[type[BaseException], ...] = ()
+    ) -> Found:
+        return find_arguments(Looking(handler, siblings, self._resolvers, kinds))
+
+    def _check_prompts(self) -> None:
+        """
+        Prompts are answered in every version that is spoken.
+        """
+        prompts = [each for each in self._serving if each.mark.decorator == "prompt"]
+        if not prompts:
+            self._fault("it has no @prompt method, which every agent needs; decorate one")
+            return
+        for version in self._spoken:
+            served = (version, "session/prompt") in self._callings
+            if not served and not self._builder.handles("session/prompt", version):
+                self._fault(
+                    f"nothing answers prompts of version {version}, since {prompts[0].where} names classes of version "
+                    f"{_spelled(list(prompts[0].callings))} alone; name those of both, as in v1.PromptRequest | "
+                    "v2.PromptRequest, or decorate another method for that version"
+                )
 
     # ---- the agent
 
     def _assemble(self, builder: AcpAgentBuilder, mark: AgentMark) -> AcpAgent:
         builder.agent_info(mark.name, mark.version, mark.title)
         if mark.auth_methods:
-            builder.auth_methods(mark.auth_methods)
-        said = _capabilities(mark)
-        for each, calling in self._callings.values():
-            if each.decorator.startswith("ext_"):
-                getattr(builder, f"{each.decorator}_handler")(each.method, calling)
-            else:
-                getattr(builder, f"{each.decorator}_handler")(calling)
-            if each.decorator == "prompt":
-                said.prompt_capabilities = v1.PromptCapabilities(
-                    image=each.image, audio=each.audio, embedded_context=each.embedded_context
-                )
-        if builder.promises_authentication and not builder.handles("authenticate"):
-            self._fault("its auth_methods promise what nothing handles; decorate a method with @authenticate")
+            set_auth_methods(builder, mark)
+        set_handlers(builder, self._serving)
+        unanswered = unanswered_logins(builder)
+        if unanswered is not None:
+            self._fault(unanswered)
             self._refuse()
-        agent = builder.build()
-        return evolve(agent, capabilities=union_of(agent.capabilities, said))
+        warn_of_gaps(builder, self._serving, self._versions)
+        return with_capabilities(builder.build(), mark, self._serving)
+
+
+def _served_versions(builder: AcpAgentBuilder) -> tuple[int, ...]:
+    """
+    The versions that a method may serve: those that the builder speaks, as far as handlers are set for them at present.
+    """
+    spoken = builder.spoken_versions
+    chosen = getattr(builder, "chosen_versions", spoken)
+    return tuple(each for each in spoken if each in chosen) or spoken
+
+
+def _spelled(versions: Sequence[int]) -> str:
+    return " and ".join(map(str, versions))
 
 
 def _what_blocks(mark: AnyMark) -> str:
     return "blocking=True" if isinstance(mark, Mark) and mark.blocking else "@blocking"
-
-
-def _capabilities(mark: AgentMark) -> v1.AgentCapabilities:
-    more = v1.SessionAdditionalDirectoriesCapabilities() if mark.additional_directories else None
-    return v1.AgentCapabilities(
-        mcp_capabilities=v1.McpCapabilities(http=mark.mcp_http, sse=mark.mcp_sse),
-        session_capabilities=v1.SessionCapabilities(additional_directories=more),
-    )

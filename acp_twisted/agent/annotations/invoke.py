@@ -6,7 +6,7 @@ All of it happens in the reactor's thread but a blocking method itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -184,3 +184,21 @@ class Calling:
             pass  # the answer is given, and nobody waits any more
         except Exception:
             _log.failure("{kind}.after_completion failed", kind=type(interceptor).__name__)
+
+
+@frozen(eq=False)
+class ByVersion:
+    """
+    A method that serves several versions, as one handler of the agent's.
+
+    @ivar callings: how it is called in each.
+    """
+
+    callings: Mapping[int, Calling]
+
+    async def __call__(self, request: Any, companion: Any) -> Any:
+        """
+        The method's response, in the version that the connection speaks.
+        """
+        connection = companion.connection if isinstance(companion, PromptContext) else companion
+        return await self.callings[connection.vocabulary.version](request, companion)

@@ -42,9 +42,11 @@ class Mark:
     That a method handles one of the protocol's methods, or an extension's.
 
     @ivar decorator: the decorator's name, for messages.
-    @ivar method: the name on the wire.
+    @ivar method: the name on the wire, in the first version that has it.
     @ivar is_request: whether it is answered.
     @ivar unstable: whether the protocol has not settled it yet.
+    @ivar versions: the versions of the protocol that have it.
+    @ivar second: the name on the wire in version 2, where that is another one.
     """
 
     decorator: str
@@ -55,6 +57,21 @@ class Mark:
     embedded_context: bool = False
     blocking: bool = False
     unstable: bool = False
+    versions: tuple[int, ...] = (1, 2)
+    second: str | None = None
+
+    def name_in(self, version: int) -> str:
+        """
+        The name on the wire in a version that has it.
+        """
+        return self.second if version == 2 and self.second is not None else self.method
+
+    @property
+    def key(self) -> str:
+        """
+        The same for two marks that can't both be on methods for one version.
+        """
+        return {"login": "authenticate", "accept_prompt": "accept_prompt"}.get(self.decorator, self.method)
 
 
 @frozen
@@ -120,7 +137,8 @@ def acp_agent(
     again.
 
     @param name: what C{initialize} says of the agent, with C{version} and C{title}.
-    @param auth_methods: the ways to authenticate, C{v1.AuthMethodAgent} and C{v1.AuthMethodTerminal}.
+    @param auth_methods: the ways to authenticate, C{v1.AuthMethodAgent} and C{v1.AuthMethodTerminal}; for an agent that
+        speaks version 2 also those of C{v2}, which then take the place of the others in that version.
     @param mcp_http: whether it can use MCP servers over HTTP.
     @param mcp_sse: whether it can use MCP servers over SSE.
     @param additional_directories: whether its sessions take more directories than C{cwd}.
@@ -162,8 +180,10 @@ def prompt(
     """
     For the method that answers C{session/prompt}; the one that an agent must have.
 
-    It returns a C{v1.PromptResponse}; or a C{str}, which is sent as a message before the turn ends with C{end_turn}
-    (nothing is sent of an empty one); or L{None}, which ends the turn so too.
+    It returns a L{TurnResult<acp_twisted.turn.result.TurnResult>}, or a C{v1.PromptResponse} in version 1 and a
+    C{v2.IdleStateUpdate} in version 2; or a C{str}, which is sent as a message before the turn ends with C{end_turn}
+    (nothing is sent of an empty one); or L{None}, which ends the turn so too.  Where the annotation of what it returns
+    is C{v1.StopReason}, or a C{Literal} of stop reasons, a C{str} is one.
 
     @param image: whether prompts may have pictures.
     @param audio: whether prompts may have sound.
@@ -196,16 +216,16 @@ def initialize(function: _F) -> _F:
 
 def authenticate(function: _F) -> _F:
     """
-    For the method that answers C{authenticate}.
+    For the method that answers C{authenticate}, which is C{auth/login} in version 2.
     """
-    return marked(function, Mark("authenticate", "authenticate"), "authenticate")
+    return marked(function, Mark("authenticate", "authenticate", second="auth/login"), "authenticate")
 
 
 def logout(function: _F) -> _F:
     """
-    For the method that answers C{logout}.
+    For the method that answers C{logout}, which is C{auth/logout} in version 2.
     """
-    return marked(function, Mark("logout", "logout"), "logout")
+    return marked(function, Mark("logout", "logout", second="auth/logout"), "logout")
 
 
 def new_session(function: _F) -> _F:
@@ -217,14 +237,16 @@ def new_session(function: _F) -> _F:
 
 def load_session(function: _F) -> _F:
     """
-    For the method that answers C{session/load}, once the whole conversation is replayed (1.43).
+    For the method that answers C{session/load}, once the whole conversation is replayed (1.43).  In version 2 that is a
+    C{session/resume} that wants a replay.
     """
-    return marked(function, Mark("load_session", "session/load"), "load_session")
+    return marked(function, Mark("load_session", "session/load", second="session/resume"), "load_session")
 
 
 def resume_session(function: _F) -> _F:
     """
-    For the method that answers C{session/resume}, without any replay (1.44).
+    For the method that answers C{session/resume}, without any replay (1.44).  One that names classes of version 2 is
+    also asked for replays there, unless another one is decorated with L{load_session}.
     """
     return marked(function, Mark("resume_session", "session/resume"), "resume_session")
 
@@ -252,9 +274,9 @@ def delete_session(function: _F) -> _F:
 
 def set_session_mode(function: _F) -> _F:
     """
-    For the method that answers C{session/set_mode}.
+    For the method that answers C{session/set_mode}, which only version 1 has.
     """
-    return marked(function, Mark("set_session_mode", "session/set_mode"), "set_session_mode")
+    return marked(function, Mark("set_session_mode", "session/set_mode", versions=(1,)), "set_session_mode")
 
 
 def set_session_config_option(function: _F) -> _F:

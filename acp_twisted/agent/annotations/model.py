@@ -17,7 +17,7 @@ from acp_twisted.agent.context import PromptContext
 from acp_twisted.jsonrpc.cancellation import CancellationToken, current_token
 from acp_twisted.schema.methods import Method
 from acp_twisted.schema.values import Model
-from acp_twisted.schema.vocabulary import V1
+from acp_twisted.schema.vocabulary import vocabulary
 
 
 class AgentDefinitionError(TypeError):
@@ -35,7 +35,7 @@ class AgentDefinitionError(TypeError):
 @frozen(eq=False)
 class HandlerMethod:
     """
-    A decorated method.
+    A decorated method, as it serves one version of the protocol.  One that serves both is described twice.
 
     @ivar owner: the agent's class.
     @ivar name: the method's name in Python.
@@ -46,6 +46,7 @@ class HandlerMethod:
     @ivar blocking: whether it runs in the reactor's thread pool.
     @ivar returns: the annotation of what it comes to, without the L{Deferred<twisted.internet.defer.Deferred>} or the
         coroutine around it; L{Any<typing.Any>} when there is none.
+    @ivar version: the version of the protocol.
     """
 
     owner: type
@@ -56,21 +57,29 @@ class HandlerMethod:
     is_request: bool
     blocking: bool
     returns: object
+    version: int = 1
 
     @property
     def schema_method(self) -> Method | None:
         """
         The protocol's method; L{None} for an extension's.
         """
-        return V1.get(self.method, "request" if self.is_request else "notification")
+        return vocabulary(self.version).get(self.method, "request" if self.is_request else "notification")
 
     @property
     def request_class(self) -> type[Model] | None:
         """
-        The class of the request or the notification; L{None} for an extension's, which is plain JSON.
+        The class of the request or the notification, of this version; L{None} for an extension's, which is plain JSON.
         """
         method = self.schema_method
         return None if method is None else method.params
+
+    @property
+    def is_extension(self) -> bool:
+        """
+        Whether it handles an extension.
+        """
+        return self.decorator.startswith("ext_")
 
     def __str__(self) -> str:
         return f"{self.owner.__name__}.{self.name} (@{self.decorator})"
@@ -100,7 +109,7 @@ class Invocation:
     """
     One call of a decorated method.
 
-    @ivar handler: the method.
+    @ivar handler: the method, as it serves the version that the connection speaks.
     @ivar request: the request or the notification; plain JSON for an extension's.
     @ivar connection: the connection that it came on.
     @ivar context: the prompt's context; L{None} for everything but a prompt.
@@ -130,7 +139,8 @@ class IArgumentResolver(Interface):
 
     def supports(parameter: HandlerParameter) -> bool:
         """
-        Whether it knows what to pass for this parameter.  Asked once, when the agent is built.
+        Whether it knows what to pass for this parameter.  Asked when the agent is built, once for each version that the
+        method may serve.
         """
 
     def resolve(parameter: HandlerParameter, invocation: Invocation) -> object:
@@ -147,7 +157,8 @@ class IReturnValueHandler(Interface):
 
     def supports(handler: HandlerMethod) -> bool:
         """
-        Whether it handles what this method returns.  Asked once, when the agent is built.
+        Whether it handles what this method returns.  Asked when the agent is built, once for each version that the
+        method may serve.
         """
 
     def handle(value: Any, invocation: Invocation) -> object:

@@ -295,9 +295,7 @@ class VersionedAgentBuilder(AcpAgentBuilder):
             raise ValueError("an agent needs a prompt_handler, for version 2 too")
         first = self._build_first(prompt)
         handlers = self._second_handlers()
-        methods = [auth_method(each) for each in self._auth_methods]
-        if self._second_auth_methods is not None:
-            methods = list(self._second_auth_methods)
+        methods = self._login_methods()
         self._check_auth(methods, handlers)
         words = vocabulary(2)
         second = SecondHalf(
@@ -347,6 +345,18 @@ class VersionedAgentBuilder(AcpAgentBuilder):
             {second: first for second, first in SPELLED_OTHERWISE.items() if first not in self._first_only},
             self._second,
         )
+
+    @property
+    def promises_login(self) -> bool:
+        """
+        Whether a client of version 2 is told of a way to log in that goes through the agent.
+        """
+        return any(isinstance(each, v2.AuthMethodAgent) for each in self._login_methods())
+
+    def _login_methods(self) -> list[v2.AuthMethod]:
+        if self._second_auth_methods is not None:
+            return list(self._second_auth_methods)
+        return [auth_method(each) for each in self._auth_methods]
 
     @staticmethod
     def _check_auth(methods: Sequence[Any], handlers: Handlers) -> None:
