@@ -170,9 +170,9 @@ async def test_its_timeout_hangs_up_in_the_middle_of_a_turn(
 async def test_a_persistent_session(acpx: Acpx, workspace: Path) -> None:
     """Several prompts to one agent process, whose session acpx makes, resumes and closes."""
     await acpx.run("sessions", "new")
-    first, _ = await acpx.run("--ttl", "2", "--format", "quiet", "prompt", "stream 3")
+    first, _ = await acpx.run("--ttl", "300", "--format", "quiet", "prompt", "stream 3")
     assert first.stdout.strip() == "123", first.explain()
-    second, _ = await acpx.run("--ttl", "2", "--format", "quiet", "prompt", "seen")
+    second, _ = await acpx.run("--ttl", "300", "--format", "quiet", "prompt", "seen")
     assert second.stdout.strip() == "[]", second.explain()
     closed, _ = await acpx.run("sessions", "close")
     assert closed.code == 0, closed.explain()
