@@ -4,7 +4,7 @@ One connection of a client: what it asks of the agent, and what it owes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -243,17 +243,17 @@ class ClientConnection(Connection):
             return self._reopen(request.session_id, request, timeout)
         call = self.prepare(request)
         self._opening += 1
-        call.addBoth(self._opened)
+        call.addBoth(self._opened, request)
         return self.publish(call, request, timeout=timeout)
 
-    def _opened(self, result: Any) -> Any:
+    def _opened(self, result: Any, asked: object) -> Any:
         """
         C{session/new}, or C{session/fork}, is answered.  Updates that came before that were kept (B29, B30).
         """
         self._opening -= 1
         if not isinstance(result, Failure):
             session = self.require_session(result.session_id)
-            session.answered(result)
+            session.answered(result, asked)
             for notification, size in self._early.take():
                 if notification.session_id == session.session_id:
                     session.deliver(notification.update, size)
@@ -316,7 +316,7 @@ class ClientConnection(Connection):
         def opened(response: Any) -> ClientSession:
             if replayed is not None:
                 replayed(True)
-            session.answered(response)
+            session.answered(response, request)
             return session
 
         def refused(failure: Failure) -> Failure:
@@ -449,6 +449,13 @@ class ClientConnection(Connection):
             with _log.failuresHandled("a permission handler's cancellation failed"):
                 request.stop("session/cancel")
 
+    @property
+    def sessions(self) -> Mapping[str, ClientSession]:
+        """
+        The sessions that are open on this connection, by their ids; those of its last moment when it is lost.
+        """
+        return self._sessions
+
     def session(self, session_id: str) -> ClientSession | None:
         """
         A session that is open on this connection; L{None} if it is none.
@@ -546,7 +553,8 @@ class ClientConnection(Connection):
     def _updated(self, notification: v1.SessionNotification, size: int) -> Deferred[object] | None:
         if self._knows_subagents and type(notification.update).__name__ == "SubagentUpdate":
             child: Any = notification.update
-            self.require_session(child.session_id)  # what it does comes on this connection too
+            if len(self._sessions) < self.limits.max_sessions:
+                self.require_session(child.session_id)  # what it does comes on this connection too
         session = self._sessions.get(notification.session_id)
         waiting: list[Deferred[object]] = []
         if session is not None:

@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from acp_twisted.client.client import AcpClient, Where
 from acp_twisted.client.connection import ClientConnection
+from acp_twisted.client.reopening import Reopen, Reopening, check_how
 from acp_twisted.interfaces import IMessageEndpoint
 from acp_twisted.transports.process import AgentCommand
 
@@ -34,8 +35,9 @@ class ClientService(Service):
     Keeps a connection to an agent, and makes a new one when it is lost.
 
     Each connection is made (for a command: the program is started), initialized and prepared before it is handed out.
-    When it is lost, or an attempt fails, the next attempt comes after the time that the policy names.  Nothing is sent
-    a second time: a prompt whose connection is lost fails with
+    When it is lost, or an attempt fails, the next attempt comes after the time that the policy names.  The sessions
+    that were open are opened again before the new connection is handed out, whose C{sessions} has them.  No prompt is
+    sent a second time: one whose connection is lost fails with
     L{AcpConnectionError<acp_twisted.errors.AcpConnectionError>}, and whether to ask again is for its caller to say.
     """
 
@@ -46,6 +48,7 @@ class ClientService(Service):
         reactor: Any,
         *,
         prepare: Callable[[ClientConnection], object] | None = None,
+        reopen: Reopen | None = "load",
         retry_policy: Callable[[int], float] | None = None,
     ) -> None:
         """
@@ -56,6 +59,10 @@ class ClientService(Service):
         @param reactor: connects, starts programs, and runs the timers.
         @param prepare: called with each initialized connection before it is handed out, to authenticate say; a
             Deferred or coroutine that it returns is waited for.  When it fails, so has the attempt.
+        @param reopen: how the sessions of a connection that was lost are opened on the next one, after C{prepare}:
+            C{"load"} has the agent tell each conversation again, so that the new session has all of it; C{"resume"}
+            goes on without.  Where an agent of version 1 offers only the other one, that is done; a session that can't
+            be opened is given up, and logged.  L{None} opens none.
         @param retry_policy: seconds until the next attempt, from the number of failures in a row; by default
             L{backoffPolicy<twisted.application.internet.backoffPolicy>}.
         @raise ValueError: when C{where} is a string that describes no endpoint and is no URL.
@@ -67,6 +74,7 @@ class ClientService(Service):
         self._connect = lambda: connect(reactor, endpoint)
         self._clock: IReactorTime = reactor
         self._prepare = prepare
+        self._reopen = check_how(reopen)
         self._policy = backoffPolicy() if retry_policy is None else retry_policy
         self._keeper: _Keeper | None = None
         self._last: _Keeper | None = None
@@ -103,7 +111,8 @@ class ClientService(Service):
             return
         Service.startService(self)
         previous = succeed(None) if self._last is None else self._last.stop()
-        keeper = self._keeper = self._last = _Keeper(self._connect, self._prepare, self._clock)
+        reopening = Reopening(self._reopen)
+        keeper = self._keeper = self._last = _Keeper(self._connect, self._prepare, reopening, self._clock)
         keeper.run(previous, self._connected, self._failed)
 
     def _connected(self, connection: ClientConnection) -> None:
@@ -179,11 +188,13 @@ class _Keeper:
         self,
         connect: Callable[[], Deferred[ClientConnection]],
         prepare: Callable[[ClientConnection], object] | None,
+        reopening: Reopening,
         clock: IReactorTime,
     ) -> None:
         self.connection: ClientConnection | None = None
         self._connect = connect
         self._prepare = prepare
+        self._reopening = reopening
         self._clock = clock
         self._stopping = False
         self._ended = False
@@ -250,7 +261,8 @@ class _Keeper:
 
     async def _open(self) -> ClientConnection:
         """
-        Connect, initialize, prepare.  What fails on the way is closed again before anybody hears of it.
+        Connect, initialize, prepare, open the sessions again.  What fails on the way is closed before anybody hears of
+        it.
         """
         connection = await self._or_stop(self._connect())
         try:
@@ -259,6 +271,7 @@ class _Keeper:
                 connection = agreed  # of the version that both speak
             if self._prepare is not None:
                 await self._or_stop(_prepared(connection, self._prepare))
+            await self._or_stop(self._reopening.on(connection))
         except Exception:
             await connection.close()
             raise
@@ -275,6 +288,7 @@ class _Keeper:
         except CancelledError:
             why = Failure()  # told to stop, which the loop looks at
         self.connection = None
+        self._reopening.lost(connection)
         await connection.close()
         return why
 

@@ -111,12 +111,14 @@ class ClientSession:
     @ivar session_id: the agent's name for it.
     @ivar offers: what can be set in it.
     @ivar opened: the agent's answer that it began with, with its modes and options.
+    @ivar asked: the request that was answered so.
     """
 
     def __init__(self, connection: ClientConnection, session_id: str) -> None:
         self.connection = connection
         self.session_id = session_id
         self.opened: Opened | None = None
+        self.asked: object = None
         self._state: SessionState | None = None
         self._followers: list[SessionFollower] = []
         self._over = False
@@ -250,11 +252,11 @@ class ClientSession:
             with _log.failuresHandled("a session's follower failed"):
                 getattr(follower, event)(*what)
 
-    def answered(self, response: Opened) -> None:
+    def answered(self, response: Opened, asked: object) -> None:
         """
         The agent has opened the session.
         """
-        self.opened = response
+        self.opened, self.asked = response, asked
         self.offers.opened(response.modes, response.config_options)
         self._tell("described", response.modes, response.config_options)
 

@@ -4,7 +4,7 @@ One connection of a client that speaks version 2: what it asks of the agent, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -211,17 +211,17 @@ class ClientConnection(Connection):
             return self._reopen(request, timeout)
         call = self.prepare(request)
         self._opening += 1
-        call.addBoth(self._opened)
+        call.addBoth(self._opened, request)
         return self.publish(call, request, timeout=timeout)
 
-    def _opened(self, result: Any) -> Any:
+    def _opened(self, result: Any, asked: object) -> Any:
         """
         C{session/new}, or C{session/fork}, is answered.  Updates that came before that were kept.
         """
         self._opening -= 1
         if not isinstance(result, Failure):
             session = self.require_session(result.session_id)
-            session.answered(result)
+            session.answered(result, asked)
             for notification, size in self._early.take():
                 if notification.session_id == session.session_id:
                     _, done = session.deliver(notification.update, size)
@@ -270,7 +270,7 @@ class ClientConnection(Connection):
         def opened(response: v2.ResumeSessionResponse) -> ClientSession:
             if replayed is not None:
                 replayed(True)
-            session.answered(response)
+            session.answered(response, request)
             return session
 
         def refused(failure: Failure) -> Failure:
@@ -283,6 +283,13 @@ class ClientConnection(Connection):
 
         call.addCallbacks(opened, refused)
         return self.publish(call, request, timeout=timeout)
+
+    @property
+    def sessions(self) -> Mapping[str, ClientSession]:
+        """
+        The sessions that are open on this connection, by their ids; those of its last moment when it is lost.
+        """
+        return self._sessions
 
     def session(self, session_id: str) -> ClientSession | None:
         """

@@ -5,7 +5,7 @@ A session of version 2 as the client holds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -25,6 +25,8 @@ from acp_twisted.schema.values import UNSET
 if TYPE_CHECKING:
     from acp_twisted.client.v2.connection import ClientConnection
 
+Opened: TypeAlias = "v2.NewSessionResponse | v2.ResumeSessionResponse | v2.ForkSessionResponse"
+
 _log = Logger()
 
 
@@ -35,6 +37,7 @@ class ClientSession:
     @ivar connection: the connection that it lives on.
     @ivar session_id: the agent's name for it.
     @ivar opened: the agent's answer that it began with, with its settings and commands.
+    @ivar asked: the request that was answered so.
     @ivar foreground: what the agent reported last: whether it works, and what runs in the background.
     @ivar stopping: whether C{session/cancel} was sent and what it concerns has not ended yet.  Permission requests that
         come meanwhile are answered C{cancelled}, but for those of background work.
@@ -43,7 +46,8 @@ class ClientSession:
     def __init__(self, connection: ClientConnection, session_id: str) -> None:
         self.connection = connection
         self.session_id = session_id
-        self.opened: v2.NewSessionResponse | v2.ResumeSessionResponse | v2.ForkSessionResponse | None = None
+        self.opened: Opened | None = None
+        self.asked: object = None
         self.foreground = Foreground()
         self.stopping = False
         self._doomed: set[Prompt] = set()
@@ -295,11 +299,11 @@ class ClientSession:
 
     # ---- what the connection tells
 
-    def answered(self, response: v2.NewSessionResponse | v2.ResumeSessionResponse | v2.ForkSessionResponse) -> None:
+    def answered(self, response: Opened, asked: object) -> None:
         """
         The agent has opened the session.
         """
-        self.opened = response
+        self.opened, self.asked = response, asked
         self._tell("described", response.config_options, response.available_commands)
 
     def replaying(self) -> Callable[[bool], None]:

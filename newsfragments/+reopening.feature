@@ -1,0 +1,1 @@
+A ``ClientService`` opens the sessions of a lost connection again on the next one before it hands that out (``reopen="load"``, ``"resume"`` or ``None``), and ``connection.sessions`` has the sessions that are open.
