@@ -17,9 +17,11 @@ from twisted.logger import Logger
 
 from acp_twisted import AcpError, Call, InvalidParams, PromptContext, RequestCancelled, SyncPromptContext
 from acp_twisted.agent.blocking import run_blocking
+from acp_twisted.agent.tool_calls import yes_or_no
 from acp_twisted.schema import v1
 from acp_twisted.testing._arguments import Arguments
-from acp_twisted.testing._sessions import RememberedSession
+from acp_twisted.testing._sessions import RememberedSession, is_text
+from acp_twisted.turn.result import TurnResult
 
 _log = Logger()
 
@@ -74,12 +76,12 @@ class Scene:
                 continue
 
 
-Answer: TypeAlias = "v1.PromptResponse | None"
+Answer: TypeAlias = "TurnResult | None"
 Play: TypeAlias = "Callable[[Scene, Arguments], Awaitable[Answer]]"
 
 
-def _end_turn(**meta: object) -> v1.PromptResponse:
-    return v1.PromptResponse(stop_reason="end_turn", meta=meta or None)
+def _end_turn(**meta: object) -> TurnResult:
+    return TurnResult("end_turn", meta=meta or None)
 
 
 def _as_json(value: object) -> str:
@@ -120,7 +122,7 @@ async def _cancellation_of_this() -> None:
 
 async def _polite(scene: Scene, arguments: Arguments) -> Answer:
     await scene.context.when_cancelled()
-    return v1.PromptResponse(stop_reason="cancelled", meta={"stopped": True})
+    return TurnResult("cancelled", meta={"stopped": True})
 
 
 async def _stubborn(scene: Scene, arguments: Arguments) -> Answer:
@@ -154,16 +156,16 @@ async def _blocking(scene: Scene, arguments: Arguments) -> Answer:
     seconds = arguments.seconds()
     arguments.end()
 
-    def poll(request: v1.PromptRequest, context: SyncPromptContext) -> v1.PromptResponse:
+    def poll(request: object, context: SyncPromptContext) -> TurnResult:
         until = time.monotonic() + seconds
         while not context.is_cancelled:
             left = until - time.monotonic()
             if left <= 0:
                 return _end_turn()
             time.sleep(min(POLL, left))
-        return v1.PromptResponse(stop_reason="cancelled")
+        return TurnResult("cancelled")
 
-    answer: v1.PromptResponse = await run_blocking(poll, scene.context.request, scene.context)
+    answer: TurnResult = await run_blocking(poll, scene.context.request, scene.context)
     return answer
 
 
@@ -178,8 +180,8 @@ async def _late(scene: Scene, arguments: Arguments) -> Answer:
 
 
 async def _len(scene: Scene, arguments: Arguments) -> Answer:
-    blocks = scene.context.request.prompt
-    await scene.say(str(sum(len(block.text) for block in blocks if isinstance(block, v1.TextContent))))
+    blocks: Sequence[Any] = scene.context.request.prompt
+    await scene.say(str(sum(len(block.text) for block in blocks if is_text(block))))
     return _end_turn()
 
 
@@ -198,15 +200,9 @@ async def _seen(scene: Scene, arguments: Arguments) -> Answer:
 # ---- turns that ask the client
 
 
-_OPTIONS = (
-    v1.PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
-    v1.PermissionOption(option_id="deny", name="Deny", kind="reject_once"),
-)
-
-
-def _granted(response: v1.RequestPermissionResponse) -> str:
-    outcome = response.outcome
-    return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else "cancelled"
+def _granted(response: Any) -> str:
+    option: str | None = getattr(response.outcome, "option_id", None)
+    return "cancelled" if option is None else option
 
 
 def _refused(failure: Any) -> str:
@@ -217,9 +213,11 @@ def _refused(failure: Any) -> str:
 async def _permission(scene: Scene, arguments: Arguments) -> Answer:
     count = 1 if arguments.empty else arguments.count()
     arguments.end()
+    schema = scene.context.schema
     asked = [
         scene.context.request_permission(
-            v1.ToolCallUpdate(tool_call_id=f"permission-{number}", title=f"Permission {number} of {count}"), _OPTIONS
+            schema.ToolCallUpdate(tool_call_id=f"permission-{number}", title=f"Permission {number} of {count}"),
+            yes_or_no(schema),
         ).addCallbacks(_granted, _refused)
         for number in range(1, count + 1)
     ]
@@ -263,7 +261,16 @@ async def _write(scene: Scene, arguments: Arguments) -> Answer:
 
 
 async def _run(scene: Scene, arguments: Arguments) -> Answer:
-    return await _answer_or_error(scene, _in_terminal(scene.context, arguments.phrase()))
+    run = _in_terminal if scene.context.schema is v1 else _here
+    return await _answer_or_error(scene, run(scene.context, arguments.phrase()))
+
+
+async def _here(context: PromptContext, command: str) -> str:
+    """
+    In version 2 the agent runs a command itself, and shows it.
+    """
+    result = await context.execute("/bin/sh", ["-c", command])
+    return _as_json({"output": result.output, "exitCode": result.exit_code})
 
 
 async def _in_terminal(context: PromptContext, command: str) -> str:
@@ -350,7 +357,7 @@ DIRECTIVES: dict[str, tuple[str, Play]] = {
 """For each directive how it is written, and what it does.  Those without arguments take no notice of more words."""
 
 
-def find(blocks: Sequence[object]) -> tuple[Play, Arguments]:
+def find(blocks: Sequence[Any]) -> tuple[Play, Arguments]:
     """
     The directive of a prompt: the first text block whose first word is one.
 
@@ -358,7 +365,7 @@ def find(blocks: Sequence[object]) -> tuple[Play, Arguments]:
     """
     first: str | None = None
     for block in blocks:
-        if not isinstance(block, v1.TextContent):
+        if not is_text(block):
             continue
         word, rest = _first_word(block.text)
         if word in DIRECTIVES:

@@ -27,12 +27,14 @@ class Options:
 
     @ivar listen: endpoints; none is standard input and output.
     @ivar grace: seconds, or L{None} for the library's default, as the other two.
+    @ivar protocol_versions: the versions of the protocol that are spoken.
     """
 
     listen: Sequence[str] = field(factory=list)
     grace: float | None = None
     max_duration: float | None = None
     request_timeout: float | None = None
+    protocol_versions: Sequence[int] = (1,)
 
 
 def _seconds(word: str) -> float:
@@ -69,12 +71,21 @@ def parse(words: Sequence[str]) -> Options:
         ("--request-timeout", "how long the client may take for each request (60; 0: without end)"),
     ):
         parser.add_argument(name, metavar="SECONDS", type=_seconds, help=text)
+    parser.add_argument(
+        "--protocol-version",
+        metavar="VERSION",
+        action="append",
+        type=int,
+        choices=(1, 2),
+        help="the version of the protocol that it speaks, 1 or 2 (1); may be repeated",
+    )
     found = parser.parse_args(words)
     for description in found.listen:
         problem = _problem(description)
         if problem is not None:
             parser.error(f"--listen {description}: {problem}")
-    return Options(found.listen, found.grace, found.max_duration, found.request_timeout)
+    versions = tuple(sorted(set(found.protocol_version or (1,))))
+    return Options(found.listen, found.grace, found.max_duration, found.request_timeout, versions)
 
 
 def _problem(description: str) -> str | None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any
 from uuid import uuid4
 
-from acp_twisted import AgentConnection, CancellationToken, InvalidParams, ResourceNotFound
+from acp_twisted import CancellationToken, InvalidParams, ResourceNotFound
 from acp_twisted.schema import v1
+from acp_twisted.schema.converter import get_converter, structure
+from acp_twisted.schema.vocabulary import vocabulary
 
 MAX_SESSIONS = 10_000
 """More than these, and the oldest is forgotten."""
@@ -23,7 +25,11 @@ PAGE = 100
 """The sessions in one answer to C{session/list}."""
 
 
-Retold: TypeAlias = "v1.UserMessageChunk | v1.AgentMessageChunk"
+def is_text(block: object) -> bool:
+    """
+    Whether a content block, of either version, is text.
+    """
+    return type(block).__name__ == "TextContent"
 
 
 class RememberedSession:
@@ -33,19 +39,19 @@ class RememberedSession:
     @ivar last_turn: the cancellation of its last turn, once there was one.
     """
 
-    def __init__(self, session_id: str, request: v1.NewSessionRequest) -> None:
+    def __init__(self, session_id: str, request: Any) -> None:
         self.session_id = session_id
         self.cwd = request.cwd
         self.directories = request.additional_directories
         self.last_turn: CancellationToken | None = None
-        self._said: deque[tuple[int, str | object]] = deque()
+        self._said: deque[tuple[int, Any]] = deque()
         self._size = 0
 
-    def heard(self, block: object) -> None:
+    def heard(self, block: Any) -> None:
         """
         The user said something.
         """
-        self._keep(len(block.text) if isinstance(block, v1.TextContent) else 0, block)
+        self._keep(len(block.text) if is_text(block) else 0, block)
 
     def said(self, text: str) -> None:
         """
@@ -53,26 +59,40 @@ class RememberedSession:
         """
         self._keep(len(text), text)
 
-    def _keep(self, size: int, message: str | object) -> None:
+    def _keep(self, size: int, message: Any) -> None:
         self._said.append((size, message))
         self._size += size
         while len(self._said) > MAX_MESSAGES or self._size > MAX_CHARACTERS:
             self._size -= self._said.popleft()[0]
 
-    def updates(self) -> Iterator[Retold]:
+    def updates(self, schema: Any) -> Iterator[Any]:
         """
         The conversation, as the updates that tell it again.
+
+        @param schema: the module of the version's classes.
         """
         for _, message in list(self._said):
+            named = {} if schema is v1 else {"message_id": str(uuid4())}
             if isinstance(message, str):
-                yield v1.AgentMessageChunk(content=v1.TextContent(text=message))
+                yield schema.AgentMessageChunk(content=schema.TextContent(text=message), **named)
             else:
-                yield v1.UserMessageChunk(content=message)  # type: ignore[arg-type]
+                yield schema.UserMessageChunk(content=_in_words_of(schema, message), **named)
+
+
+def _in_words_of(schema: Any, block: Any) -> Any:
+    """
+    A content block, which may have been heard in the other version.
+    """
+    if type(block).__module__ == schema.__name__:
+        return block
+    other = vocabulary(2 if schema is v1 else 1).types
+    return structure(get_converter().unstructure(block, unstructure_as=other.ContentBlock), schema.ContentBlock)
 
 
 class Sessions:
     """
-    All of them, and the handlers of the methods that are about sessions rather than turns.
+    All of them, and the handlers of the methods that are about sessions rather than turns.  They serve both versions of
+    the protocol, which take the same answers.
     """
 
     def __init__(self) -> None:
@@ -89,7 +109,7 @@ class Sessions:
             raise ResourceNotFound("Session not found", {"sessionId": session_id})
         return session
 
-    def new(self, request: v1.NewSessionRequest) -> v1.NewSessionResponse:
+    def new(self, request: Any) -> v1.NewSessionResponse:
         """
         Answer C{session/new}.
         """
@@ -99,22 +119,24 @@ class Sessions:
             self._by_id.popitem(last=False)
         return v1.NewSessionResponse(session_id=session_id)
 
-    async def load(self, request: v1.LoadSessionRequest, connection: AgentConnection) -> v1.LoadSessionResponse:
+    async def load(self, request: Any, connection: Any) -> Any:
         """
-        Answer C{session/load}, once everything that was said is said again.
+        Answer C{session/load}, once everything that was said is said again; and in version 2 C{session/resume}, when
+        that is wanted.
         """
-        for update in self.find(request.session_id).updates():
+        schema = connection.schema
+        for update in self.find(request.session_id).updates(schema):
             await connection.send_update(request.session_id, update)
-        return v1.LoadSessionResponse()
+        return v1.LoadSessionResponse() if schema is v1 else schema.ResumeSessionResponse()
 
-    def resume(self, request: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
+    def resume(self, request: Any) -> v1.ResumeSessionResponse:
         """
         Answer C{session/resume}: nothing is said again.
         """
         self.find(request.session_id)
         return v1.ResumeSessionResponse()
 
-    def list(self, request: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
+    def list(self, request: Any) -> v1.ListSessionsResponse:
         """
         Answer C{session/list}, in the order in which they were opened.  The cursor is the last id of the page before.
         """
@@ -133,13 +155,13 @@ class Sessions:
             next_cursor=page[-1].session_id if len(sessions) > PAGE else None,
         )
 
-    def close(self, request: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
+    def close(self, request: Any) -> v1.CloseSessionResponse:
         """
         Answer C{session/close}: the session can still be loaded and resumed.
         """
         return v1.CloseSessionResponse()
 
-    def delete(self, request: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
+    def delete(self, request: Any) -> v1.DeleteSessionResponse:
         """
         Answer C{session/delete}; that of an unknown session is done already (1.70).
         """

@@ -6,6 +6,8 @@ Twisted endpoints; there it says on standard error where each of them is (C{list
 0 will do, and serves until SIGTERM or SIGINT.  Those end it in good order either way: running turns are cancelled and
 answered, then it exits with status 0.  A usage error is status 2, an endpoint that can't be listened on is 1.
 
+It speaks version 1 of the protocol.  With C{--protocol-version 2} it speaks version 2, and with both options both.
+
 Other people's tests drive it, so what it does is fixed:
 
   - C{stream K [DELAY]}: the messages "1" to "K", C{DELAY} seconds apart (0 unless said otherwise), the first at once.
@@ -25,7 +27,8 @@ Other people's tests drive it, so what it does is fixed:
   - C{read PATH}, C{write PATH TEXT}: says the content, or "written".  Behind one white space after C{PATH}, the text to
     be written is taken as it is, line ends included.
   - C{run COMMAND}: runs it by C{/bin/sh -c} in a terminal: create, wait_for_exit, output, kill, release; says
-    C{{"output": …, "exitCode": …}}.  When the turn is cancelled it kills the command and goes on from there.
+    C{{"output": …, "exitCode": …}}.  When the turn is cancelled it kills the command and goes on from there.  In
+    version 2 it runs the command itself, and shows it.
   - C{ask METHOD JSON}: sends that request; says its result as JSON.
   - C{cancel-ask METHOD JSON S}: cancels it after C{S} seconds, and says "cancelled"; an earlier answer is said as for
     C{ask}.
@@ -36,18 +39,19 @@ Other people's tests drive it, so what it does is fixed:
   - C{seen}: says a JSON array of what cancelled the turn before this one of the session, in order.
   - anything else, and arguments that make no sense: error -32602 with data C{{"directive": …}}.
 
-A request to the client that fails is said as "error CODE".  JSON is said without white space.
+A request to the client that fails is said as "error CODE", as one that version 2 does not have.  JSON is said without
+white space.  In version 2 what is returned or raised is what the session's C{idle} reports, C{nothing} is C{end_turn},
+and a prompt that is no directive is refused before it is part of the conversation.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from acp_twisted import AcpAgent, PromptContext, __version__, run_agent
-from acp_twisted.schema import v1
-from acp_twisted.testing._directives import Scene, find
+from acp_twisted.testing._directives import Answer, Scene, find
 from acp_twisted.testing._sessions import Sessions
 
 if TYPE_CHECKING:
@@ -62,7 +66,13 @@ class ScriptedAgent:
     def __init__(self) -> None:
         self.sessions = Sessions()
 
-    async def prompt(self, request: v1.PromptRequest, context: PromptContext) -> v1.PromptResponse | None:
+    def accept(self, request: Any) -> None:
+        """
+        In version 2, refuse what is no directive.
+        """
+        find(request.prompt)
+
+    async def prompt(self, request: Any, context: PromptContext) -> Answer:
         """
         Play one turn.
         """
@@ -75,7 +85,11 @@ class ScriptedAgent:
 
 
 def build_agent(
-    *, grace: float | None = None, max_duration: float | None = None, request_timeout: float | None = None
+    *,
+    grace: float | None = None,
+    max_duration: float | None = None,
+    request_timeout: float | None = None,
+    protocol_versions: Sequence[int] = (1,),
 ) -> AcpAgent:
     """
     The scripted agent, whose sessions are those of this object.
@@ -83,6 +97,7 @@ def build_agent(
     @param grace: its C{cancel_grace_period}, in seconds; L{None}, here and below, is the library's default.
     @param max_duration: its C{max_prompt_duration}.
     @param request_timeout: its C{request_timeout}.
+    @param protocol_versions: what it speaks.
     @raise ValueError: for a number that is negative or none.
     """
     scripted = ScriptedAgent()
@@ -107,7 +122,9 @@ def build_agent(
         builder.max_prompt_duration(max_duration)
     if request_timeout is not None:
         builder.request_timeout(request_timeout)
-    return builder.build()
+    if tuple(protocol_versions) == (1,):
+        return builder.build()
+    return builder.protocol_versions(*protocol_versions).accept_prompt_handler(scripted.accept).build()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -126,7 +143,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         build_agent()
         if options is None
         else build_agent(
-            grace=options.grace, max_duration=options.max_duration, request_timeout=options.request_timeout
+            grace=options.grace,
+            max_duration=options.max_duration,
+            request_timeout=options.request_timeout,
+            protocol_versions=options.protocol_versions,
         )
     )
     if options is None or not options.listen:
