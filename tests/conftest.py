@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import gc
 import inspect
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -105,7 +106,11 @@ def clean_reactor() -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     """
     The marker that gives a slow async test more time.
+
+    And an interrupt that does something: a shell has what it runs in the background ignore it, and what that starts.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", f"seconds(n): how long an async test may take, if more than {TEST_SECONDS:g}")
 
 

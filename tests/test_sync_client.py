@@ -382,6 +382,7 @@ import signal, sys, threading, time
 from acp_twisted import AcpClient, AgentCommand, CancellationSignal
 from acp_twisted.client import sync_turn
 from acp_twisted.client.sync import AcpSyncClient
+sync_turn.INTERRUPT_SECONDS = 300
 command = AgentCommand([sys.executable, "-m", "acp_twisted.testing.scripted_agent"])
 client = AcpSyncClient.connect(AcpClient.builder().build(), command)
 session = client.new_session("/")

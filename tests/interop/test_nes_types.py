@@ -92,7 +92,7 @@ def test_the_typescript_sdk_reads_what_we_write() -> None:
         input=json.dumps(given),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=True,
     )
     *read, agents, clients = json.loads(done.stdout)
