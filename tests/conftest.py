@@ -29,7 +29,7 @@ from zope.interface import implementer
 TEST_SECONDS = 480.0
 SETTLING_SECONDS = 10.0
 
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 

@@ -39,7 +39,7 @@ def run(*command: str | Path, cwd: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=800,
         check=False,
     )
     assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{done.stdout}"
