@@ -26,7 +26,7 @@ turn.accepted()
 if "prompt" in {wait!r}:
     turn.cancel()
     turn.result()
-interrupt("__iter__" if "list" in {wait!r} else "result")
+interrupt("__iter__" if "list" in {wait!r} else "_waited")
 try:
     {wait}
 except KeyboardInterrupt:
@@ -58,7 +58,7 @@ def test_control_c_gives_a_deaf_agent_up() -> None:
     body = """
 sync_turn.INTERRUPT_SECONDS = 0.1
 turn = session.start("hang")
-interrupt("result")
+interrupt("_waited")
 try:
     turn.result()
 except KeyboardInterrupt:

@@ -94,6 +94,33 @@ async def test_the_version_that_both_speak(ours: tuple[int, ...], theirs: tuple[
     await run(script)
 
 
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize("version", [1, 2])
+@pytest_twisted.ensureDeferred
+async def test_an_interrupt_while_a_prompt_is_sent(version: int, sent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it was sent or not, nothing is left of it when the exception comes."""
+
+    def script() -> None:
+        client, _ = connected(versions(version).build(), build(version))
+        with client:
+            session = client.new_session("/")
+            used = client._thread
+            go = used.call
+
+            def interrupted(function: Any) -> None:
+                if sent:
+                    go(function)
+                raise KeyboardInterrupt
+
+            with monkeypatch.context() as patch:
+                patch.setattr(used, "call", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    session.start("polite")
+            assert session.prompt("stream 1").stop_reason == "end_turn"
+
+    await run(script)
+
+
 @pytest_twisted.ensureDeferred
 async def test_an_agent_of_version_1_is_told_of_what_the_client_can_do_there() -> None:
     """The link whose question could not say so is given up for another, which is the client's."""

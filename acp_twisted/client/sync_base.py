@@ -219,7 +219,7 @@ class SyncSession(Generic[_Block, _Update, _Result]):
         try:
             self._thread.call(begin)
         except (KeyboardInterrupt, SystemExit):
-            self._thread.post(turn.cancel)  # nobody else can: it was sent, perhaps, and the caller has no hold of it
+            turn.never_started()  # nobody else can: it was sent, perhaps, and the caller has no hold of it
             raise
 
     def prompt(

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from acp_twisted.client.reactor_thread import ReactorThread
-from acp_twisted.errors import AcpError
+from acp_twisted.errors import AcpError, RequestCancelled
 from acp_twisted.handlers import outcome
 from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
@@ -186,9 +186,12 @@ class SyncTurn(Generic[_Update, _Result]):
         Stop it, from any thread, by C{session/cancel} or what its version has for it; the result still comes.  It does
         not wait.
         """
-        turn = self._turn
-        if turn is not None and not self._answer.done():
-            self._thread.post(turn.cancel)
+        if not self._answer.done():
+            self._thread.post(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
 
     def result(self, timeout: float | None = None) -> _Result:
         """
@@ -240,6 +243,17 @@ class SyncTurn(Generic[_Update, _Result]):
         finally:
             if not future.done():
                 self._thread.post(end)
+
+    def never_started(self) -> None:
+        """
+        Its sending was interrupted, before or after it was done: see to it that nothing is left of it.
+        """
+        self._thread.post(self._end_unsent)
+        self._interrupted()
+
+    def _end_unsent(self) -> None:
+        if self._turn is None and not self._answer.done():
+            self._answer.set_exception(RequestCancelled())
 
     def _interrupted(self) -> None:
         """
