@@ -77,7 +77,6 @@ class AgentHalf(UnagreedHalf):
         self.send({"id": "n", "method": "session/new", "params": {"cwd": "/w"}})
         [opened] = self.take()
         self.session_id: str = opened["result"]["sessionId"]
-        self.connection = self.second
 
     def about(self, number: Any, method: str, **params: Any) -> None:
         """The client asks something about the session."""
@@ -89,11 +88,11 @@ class AgentHalf(UnagreedHalf):
 
     def cancel(self) -> None:
         """The client cancels the session's work."""
-        self.send({"method": "session/cancel", "params": {"sessionId": self.session_id}})
+        self.notify("session/cancel", {"sessionId": self.session_id})
 
     def cancel_request(self, number: Any = 5) -> None:
         """The client cancels a request."""
-        self.send({"method": "$/cancel_request", "params": {"requestId": number}})
+        super().cancel_request(number)
 
     def said(self) -> list[str]:
         """What the agent has sent since the last time, in short."""

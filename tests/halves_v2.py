@@ -46,7 +46,7 @@ class UnagreedHalf(Half):
 
     def answer(self, result: Any) -> None:
         """The client's last request is answered."""
-        self.send({"id": self.last_id(), "result": result})
+        self.respond(result)
 
     @property
     def first(self) -> FirstConnection:
@@ -71,8 +71,7 @@ class ClientHalf(UnagreedHalf):
         self.initialize()
         info = {"name": "raw", "version": "1"}
         self.answer({"protocolVersion": 2, "info": info, "capabilities": AGENT_CAPABILITIES, **more})
-        self.connection = self.second
-        opening = self.connection.new_session("/w")
+        opening = self.second.new_session("/w")
         self.answer({"sessionId": "s1"})
         assert isinstance(opening.result, ClientSession)
         self.session = opening.result
@@ -80,11 +79,7 @@ class ClientHalf(UnagreedHalf):
 
     def accept(self, number: Any, message_id: str = "m1") -> None:
         """A prompt is answered: its message is inserted."""
-        self.send({"id": number, "result": {"messageId": message_id}})
-
-    def methods(self) -> list[str | None]:
-        """What the client has sent since the last C{take}, by method; L{None} is an answer."""
-        return [each.get("method") for each in self.received]
+        self.respond({"messageId": message_id}, number)
 
 
 class Watched:

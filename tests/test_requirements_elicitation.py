@@ -7,9 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from agent_halves_v2 import AgentHalf, builder
 from conftest import LoggedErrors
-from halves_v2 import ClientHalf
 
 from acp_twisted import AcpAgent, AcpClient, InternalError, InvalidResponse, PromptContext
 from acp_twisted.schema import v1, v2
@@ -190,9 +188,9 @@ def test_forms_of_version_2() -> None:
     asked = {"mode": "form", "message": "Who?", "sessionId": "s1", "requestedSchema": FORM}
     answer = v2.CreateElicitationResponse(action="accept", content={"age": "7"})
     client = AcpClient.builder().create_elicitation_handler(lambda _: answer).protocol_versions(2).build()
-    half = ClientHalf(client)
-    half.send({"id": 9, "method": "elicitation/create", "params": asked})
-    assert [each["error"]["code"] for each in half.answers(9)] == [-32603]
+    half = ClientOnWire(client, protocol_version=2)
+    half.open_session("s1")
+    assert half.ask("elicitation/create", asked)["error"]["code"] == -32603
 
     outcomes: list[Any] = []
     form = structure(FORM, v2.ElicitationSchema)
@@ -201,8 +199,8 @@ def test_forms_of_version_2() -> None:
         request = v2.ElicitationFormMode(message="Who?", session_id=context.session_id, requested_schema=form)
         context.create_elicitation(request).addBoth(outcomes.append)
 
-    agent = AgentHalf(builder(prompt))
-    agent.prompt()
-    [number] = [each["id"] for each in agent.take() if each.get("method") == "elicitation/create"]
-    agent.send({"id": number, "result": {"action": "accept", "content": {"age": 1.5}}})
+    agent = AcpAgent.builder().prompt_handler(prompt).protocol_versions(2).build()
+    wire = AgentOnWire(agent, capabilities={"elicitation": {"form": {}}}, protocol_version=2)
+    wire.prompt(wire.open_session())
+    wire.respond({"action": "accept", "content": {"age": 1.5}})
     assert outcomes[0].check(InvalidResponse)
