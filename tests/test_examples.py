@@ -78,6 +78,25 @@ def blocks(path: Path) -> list[str]:
     return [textwrap.dedent(block).strip("\n") + "\n" for block in found]
 
 
+OF_BOTH = {"both_versions_agent.py", "both_versions_client.py"}
+"""Examples that speak either version."""
+
+OF_THE_SECOND = {"decorated_agent_v2.py"}
+"""Examples that have no twin of version 1."""
+
+
+def test_every_example_has_a_twin_of_version_2() -> None:
+    """What there is for version 1 there is for version 2, under the same name; and the manual's table has all of it."""
+    there = {path.name for path in EXAMPLES.glob("[!.]*.*")} - OF_BOTH
+    assert len(there) > 10
+    firsts = {name for name in there if "_v2." not in name}
+    twins = {name: name.replace(".", "_v2.") for name in firsts}
+    assert there - firsts == {*twins.values(), *OF_THE_SECOND}
+    page = (ROOT / "docs" / "explanation" / "v2.rst").read_text(encoding="utf-8")
+    rows = re.findall(r"^``(\S+\.\w+)`` +``(\S+\.\w+)`` +\S", page, re.MULTILINE)
+    assert dict(rows) == {**twins, **{name: name for name in OF_BOTH}}
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("[!.]*_v2.*")))
 def test_an_example_of_version_2_is_of_that_alone(name: str) -> None:
     """None of them has a word of version 1."""

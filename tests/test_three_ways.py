@@ -1,4 +1,4 @@
-"""The three agents of the tutorial "Three ways to write an agent" are the same agent to a client."""
+"""The three agents of the tutorial "Three ways to write an agent" are the same agent to a client, in either version."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from acp_twisted.agent.v2.agent import VersionedAgentBuilder
 from acp_twisted.schema.vocabulary import V1
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-SECONDS = 60
+SECONDS = 300
 
 ASKED = [
     {"id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}},
@@ -26,12 +26,14 @@ ASKED = [
     {"id": 4, "method": "session/prompt", "params": {"sessionId": "s1", "prompt": [{"type": "text", "text": "hi"}]}},
 ]
 
+SECOND = {"protocolVersion": 2, "info": {"name": "test", "version": "1"}, "capabilities": {}}
 
-def converse(name: str) -> list[dict[str, Any]]:
+
+def converse(name: str, asked: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What an example says on its standard output when it is asked all of it and then left."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / name],
-        input="".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in ASKED),
+        input="".join(json.dumps({"jsonrpc": "2.0", **each}) + "\n" for each in asked),
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -42,24 +44,30 @@ def converse(name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def update(kind: str, text: str) -> dict[str, Any]:
+def updated(**changed: Any) -> dict[str, Any]:
     """A session/update of C{s1}, as a message."""
-    changed = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     return {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1", "update": changed}}
+
+
+def update(kind: str, text: str) -> dict[str, Any]:
+    """A text in one."""
+    return updated(sessionUpdate=kind, content={"type": "text", "text": text})
 
 
 def test_every_way_is_in_the_tutorial() -> None:
     """The page shows the three files, and there is no fourth."""
     page = (EXAMPLES.parent / "docs" / "tutorial" / "three_ways.rst").read_text(encoding="utf-8")
-    names = sorted(path.name for path in EXAMPLES.glob("three_ways_*.py"))
+    found = {path.name for path in EXAMPLES.glob("three_ways_*.py")}
+    names = sorted(name for name in found if not name.endswith("_v2.py"))
     assert len(names) == 3
+    assert found - set(names) == {name.replace(".py", "_v2.py") for name in names}
     assert sorted(line.rpartition("/")[2] for line in page.splitlines() if "literalinclude::" in line) == names
 
 
 @pytest.mark.parametrize("way", ["builder", "decorators", "blocking"])
 def test_the_same_agent(way: str) -> None:
     """The same greeting, session, extension, thought, message and answer, in the same order."""
-    greeting, *rest = converse(f"three_ways_{way}.py")
+    greeting, *rest = converse(f"three_ways_{way}.py", ASKED)
     result = greeting["result"]
     assert result["agentInfo"] == {"name": "echo", "version": "1.0"}
     assert result["agentCapabilities"]["promptCapabilities"] == {
@@ -74,6 +82,27 @@ def test_the_same_agent(way: str) -> None:
         update("agent_thought_chunk", "Narcissus thinks"),
         update("agent_message_chunk", "HI"),
         {"jsonrpc": "2.0", "id": 4, "result": {"stopReason": "end_turn"}},
+    ]
+
+
+@pytest.mark.parametrize("way", ["builder", "decorators", "blocking"])
+def test_the_same_agent_in_version_2(way: str) -> None:
+    """The same again, with the user's message, the states and the ids that version 2 has, in the same order."""
+    greeting, *rest = converse(f"three_ways_{way}_v2.py", [{**ASKED[0], "params": SECOND}, *ASKED[1:]])
+    assert greeting["result"]["info"] == {"name": "echo", "version": "1.0"}
+    assert greeting["result"]["capabilities"]["session"]["prompt"] == {"image": {}}
+    ids = [each["params"]["update"].pop("messageId", None) for each in rest if "params" in each]
+    asked, *others = [each for each in ids if each is not None]
+    assert len({asked, *others}) == 3
+    assert rest == [
+        {"jsonrpc": "2.0", "id": 2, "result": {"sessionId": "s1"}},
+        {"jsonrpc": "2.0", "id": 3, "result": {"name": "Narcissus"}},
+        {"jsonrpc": "2.0", "id": 4, "result": {"messageId": asked}},
+        updated(sessionUpdate="user_message", content=[{"type": "text", "text": "hi"}]),
+        updated(sessionUpdate="state_update", state="running"),
+        update("agent_thought_chunk", "Narcissus thinks"),
+        update("agent_message_chunk", "HI"),
+        updated(sessionUpdate="state_update", state="idle", stopReason="end_turn"),
     ]
 
 
