@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
-from sync_parts import ran
+from sync_parts import AGENT, SECONDS, ran
+from test_howto import blocks
 
 
 @pytest.mark.parametrize("end", ["client.close()", "", "del client, session"])
@@ -106,3 +110,24 @@ client.close()
     assert len(lines) == 4
     assert set(lines) <= {"ReactorStopped", "AcpConnectionError"}
     assert lines[-2:] == ["ReactorStopped", "ReactorStopped"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_script_of_the_page_drives_an_agent(version: int) -> None:
+    """As shown, with an agent of either version, as a program of its own."""
+    page = AGENT.parent.parent / "docs" / "howto" / "v2_client.rst"
+    [block] = [block for block in blocks(page) if "AcpSyncClient" in block]
+    command = [sys.executable, str(AGENT), str(version)]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{block}\nmain({command!r})"],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    lines = done.stdout.splitlines()
+    assert f"{version} end_turn" in lines
+    if version == 2:
+        assert lines[-1].split()[-1] == "end_turn"
+        assert len(lines[-1].split()) == 3
