@@ -23,6 +23,7 @@ from acp_twisted.agent.unstable import UNSTABLE_SETTERS as AGENT_SETTERS
 from acp_twisted.client.client import AcpClientBuilder
 from acp_twisted.client.unstable import UNSTABLE_SETTERS as CLIENT_SETTERS
 from acp_twisted.client.unstable import UnstableCalls
+from acp_twisted.limits import Limits
 from acp_twisted.schema import v1
 from acp_twisted.schema.methods import METHODS
 from acp_twisted.transports.memory import MemoryLink
@@ -345,6 +346,17 @@ def test_a_client_follows_subagents() -> None:
     assert child is not None
     half.update("from the child", "child")
     assert [each.content.text for each in child.take_updates()] == ["from the child"]  # type: ignore[union-attr]
+
+
+def test_an_agent_can_not_tell_of_any_number_of_subagents() -> None:
+    """C{Limits.max_sessions} bounds the sessions that an agent can make a client keep (rule 6)."""
+    said = v1.ClientCapabilities(subagents=v1.SubagentCapabilities())
+    client = AcpClient.builder(unstable=True).client_capabilities(said).limits(Limits(max_sessions=3)).build()
+    half = ClientHalf(client)
+    for name in ("a", "b", "c"):
+        update = {"sessionUpdate": "subagent_update", "sessionId": name}
+        half.send({"method": "session/update", "params": {"sessionId": "s1", "update": update}})
+    assert [half.connection.session(name) is not None for name in ("a", "b", "c")] == [True, True, False]
 
 
 # ---- nobody meets it by accident
