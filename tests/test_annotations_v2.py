@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf
+from conftest import LoggedErrors
 from halves import Half
 from test_agent_connection import ThreadlessClock
 from twisted.internet.defer import Deferred, succeed
@@ -269,6 +270,28 @@ def test_a_prompt_in_the_words_of_version_2() -> None:
     }
     assert agent.seen[-1] == ("s1", "hi", False)
     assert [each["error"]["code"] for each in half.prompted("")] == [-32050]
+
+
+def test_a_prompt_whose_acceptance_fails_is_refused(logged_errors: LoggedErrors) -> None:
+    """What an exception handler says in place of an answer does not accept it; another exception is its error."""
+
+    class Agent(Full):
+        @accept_prompt
+        def accept(self, text: PromptText) -> None:  # type: ignore[override]
+            raise KeyError if text else ValueError
+
+        @exception_handler(KeyError)
+        def sorry(self) -> str:
+            return "sorry"
+
+        @exception_handler(ValueError)
+        def refuse(self) -> AcpError:
+            return AcpError(-32051, "no")
+
+    half = Open(Agent, 2, 2)
+    assert [each["error"]["code"] for each in half.prompted()] == [-32603]
+    logged_errors.clear()
+    assert [each["error"]["code"] for each in half.prompted("")] == [-32051]
 
 
 def test_what_the_client_may_stop() -> None:

@@ -220,8 +220,7 @@ def misuses() -> Iterator[tuple[object, tuple[int, ...], str]]:  # noqa: PLR0915
     yield (
         Forks,
         TWO,
-        "Forks.fork (@fork_session): session/fork is not settled yet; write @acp_agent(unstable=True), or give "
-        "build_agent a builder with unstable=True",
+        "Forks.fork (@fork_session): session/fork is not settled yet; make the builder with unstable=True",
     )
 
     # ---- two for one version

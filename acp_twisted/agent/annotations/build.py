@@ -79,6 +79,7 @@ def build_agent(
     _set(agent_builder, "cascade_cancellation", cascade_cancellation)
     _set(agent_builder, "limits", limits)
     definer = _Definition(definition, agent_builder, interceptors, argument_resolvers, return_value_handlers)
+    definer.is_builder_given = builder is not None
     return definer.build()
 
 
@@ -90,7 +91,11 @@ def _set(builder: AcpAgentBuilder, option: str, value: object) -> None:
 class _Definition:
     """
     A class on its way to an agent, and what is wrong with it so far.
+
+    @ivar is_builder_given: whether the builder was made by whoever wants the agent.
     """
+
+    is_builder_given = False
 
     def __init__(
         self,
@@ -262,10 +267,10 @@ class _Definition:
             )
             return
         if mark.unstable and not self._builder.takes_unstable:
-            self._faults.append(
-                f"{handler}: {mark.method} is not settled yet; write @acp_agent(unstable=True), or give build_agent a "
-                "builder with unstable=True"
-            )
+            remedy = "write @acp_agent(unstable=True), or give build_agent a builder with unstable=True"
+            if self.is_builder_given:  # what the class says was too late for it
+                remedy = "make the builder with unstable=True"
+            self._faults.append(f"{handler}: {mark.method} is not settled yet; {remedy}")
         if mark.decorator.startswith("ext_") and not mark.method.startswith("_"):
             self._faults.append(
                 f"{handler}: the name of an extension begins with an underscore; write "
@@ -352,7 +357,7 @@ class _Definition:
         if not prompts:
             self._fault("it has no @prompt method, which every agent needs; decorate one")
             return
-        for version in self._spoken:
+        for version in self._versions:
             served = (version, "session/prompt") in self._callings
             if not served and not self._builder.handles("session/prompt", version):
                 self._fault(

@@ -167,7 +167,7 @@ class Calling:
                 instead = await outcome_of(ask(invocation, error))
                 if isinstance(instead, Exception):
                     raise instead
-                if instead is not None:
+                if instead is not None and self.handler.decorator != "accept_prompt":  # a failure never accepts
                     return await self._respond(instead, invocation)
             except Exception as other:
                 if other is not error and other.__cause__ is None:

@@ -24,7 +24,8 @@ def login(function: _F) -> _F:
 def accept_prompt(function: _F) -> _F:
     """
     Version 2.  For the method that is asked of each prompt, when its turn has come, whether it may become part of the
-    conversation.  What it raises is what the prompt is refused with.  It returns nothing, or the message's id.
+    conversation.  What it raises is what the prompt is refused with; an exception handler may make another exception of
+    that, but nothing else.  It returns nothing, or the message's id.
     """
     return marked(function, Mark("accept_prompt", "session/prompt", versions=(2,)), "accept_prompt")
 
