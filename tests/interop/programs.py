@@ -261,7 +261,8 @@ def until(
     reactor: Any, condition: Callable[[], bool], deadline: float = PATIENCE, every: float = 0.02
 ) -> Deferred[None]:
     """
-    Fires when C{condition} holds; fails with L{TimeoutError} when it does not within C{deadline} seconds.
+    Fires when C{condition} holds; fails with L{TimeoutError} when it does not within C{deadline} seconds, and as the
+    condition does when that fails.
     """
     result: Deferred[None] = Deferred()
     end = reactor.seconds() + deadline
@@ -269,7 +270,12 @@ def until(
     def look() -> None:
         if result.called:
             return
-        if condition():
+        try:
+            holds = condition()
+        except Exception:
+            result.errback()
+            return
+        if holds:
             result.callback(None)
         elif reactor.seconds() > end:
             result.errback(TimeoutError(deadline, f"not within {deadline} s"))
