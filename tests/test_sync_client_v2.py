@@ -20,6 +20,8 @@ from acp_twisted.client.v2.sync import AcpSyncClient
 from acp_twisted.errors import AcpCapabilityError, ResourceNotFound
 from acp_twisted.schema import v2
 
+pytestmark = pytest.mark.seconds(120)
+
 
 def option(value: Any) -> v2.SessionConfigSelect:
     """A setting."""
@@ -313,7 +315,6 @@ async def test_a_signal_from_another_thread(when: str) -> None:
     assert await run(script) == ("end_turn" if when == "after" else "cancelled")
 
 
-@pytest.mark.seconds(120)
 @pytest_twisted.ensureDeferred
 async def test_a_flood_waits_for_its_reader_though_another_prompt_is_held() -> None:
     """Design rule 6: nothing is lost of what is read; what nobody reads holds up nothing, and says that it was lost."""
@@ -332,7 +333,6 @@ async def test_a_flood_waits_for_its_reader_though_another_prompt_is_held() -> N
     await run(script)
 
 
-@pytest.mark.seconds(120)
 @pytest_twisted.ensureDeferred
 async def test_who_reads_may_wait_for_something_else() -> None:
     """Its own unread updates do not hold up what it waits for; nor does a flood hold up another session's calls."""
@@ -354,7 +354,6 @@ async def test_who_reads_may_wait_for_something_else() -> None:
     await run(script)
 
 
-@pytest.mark.seconds(120)
 @pytest_twisted.ensureDeferred
 async def test_many_threads() -> None:
     """Each with prompts of its own, some in a session of all of them; each reader gets all of its own."""

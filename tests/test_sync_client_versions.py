@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_twisted
 from sync_agent import build
-from sync_parts import Memory, run, texts, thread, versions
+from sync_parts import Memory, program, run, texts, thread, versions
 
-from acp_twisted import AcpClient, AcpConnectionError, AcpVersionError, AgentCommand, AgentStartError, RequestTimedOut
+from acp_twisted import (
+    AcpClient,
+    AcpConnectionError,
+    AcpVersionError,
+    AgentCommand,
+    AgentStartError,
+    AuthRequired,
+    LimitExceeded,
+    RequestTimedOut,
+)
 from acp_twisted.client.sync import AcpSyncClient as FirstClient
 from acp_twisted.client.v2.client import VersionedClient
 from acp_twisted.client.v2.sync import AcpSyncClient, AnySyncClient
 from acp_twisted.client.v2.sync_negotiation import SyncNegotiation
 from acp_twisted.schema import v1, v2
+
+pytestmark = pytest.mark.seconds(120)
 
 if TYPE_CHECKING:
     from typing_extensions import assert_type
@@ -90,6 +103,38 @@ async def test_the_version_that_both_speak(ours: tuple[int, ...], theirs: tuple[
             client.close_session(session.session_id)
         with pytest.raises(AcpConnectionError):
             client.new_session()
+
+    await run(script)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest_twisted.ensureDeferred
+async def test_a_flood_that_nobody_reads_holds_up_no_call_of_who_has_to_read(version: int) -> None:
+    """Its answer comes behind all of the flood; what is lost by that is no secret, and the turn has its end."""
+
+    def script() -> None:
+        with FirstClient.connect(versions(version).build(), program(version), thread=thread()) as client:
+            session = client.new_session("/")
+            turn = session.start("stream 4000")
+            assert client.resume_session(session.session_id, "/").session_id == session.session_id
+            with suppress(LimitExceeded):
+                assert texts(turn)[-1] == "4000"  # it had not sent many when it answered
+            assert turn.result().stop_reason == "end_turn"
+            # Another thread waits for its reader, and gets all of it.
+            turn, read = session.start("stream 4000"), threading.Event()
+            got: list[str] = []
+
+            def reading() -> None:
+                for update in turn:
+                    read.set()
+                    got.extend(texts([update]))
+
+            reader = threading.Thread(target=reading)
+            reader.start()
+            read.wait()
+            client.resume_session(session.session_id, "/")
+            reader.join()
+            assert got == [str(number + 1) for number in range(4000)]
 
     await run(script)
 
@@ -170,6 +215,33 @@ async def test_the_question_may_be_put_later() -> None:
         assert memory.links[0].a.closed
         with pytest.raises(AcpConnectionError):
             link.initialize()
+
+    await run(script)
+
+
+@pytest_twisted.ensureDeferred
+async def test_the_question_may_be_put_again() -> None:
+    """After an error that has nothing to do with versions."""
+    errors: list[Exception] = [AuthRequired()]
+
+    def initialize(request: Any) -> v2.InitializeResponse:
+        if errors:
+            raise errors.pop()
+        capabilities = v2.AgentCapabilities(session=v2.SessionCapabilities())
+        return v2.InitializeResponse(
+            protocol_version=2, info=v2.Implementation(name="a", version="1"), capabilities=capabilities
+        )
+
+    agent = build(2, more=lambda builder: builder.initialize_handler(initialize))
+
+    def script() -> None:
+        link, memory = connected(versions(2).build(), agent, initialize=False)
+        with link:
+            with pytest.raises(AuthRequired):
+                link.initialize()
+            assert not memory.links[0].a.closed
+            with link.initialize() as client:
+                assert client.new_session("/").prompt("stream 1").stop_reason == "end_turn"
 
     await run(script)
 

@@ -17,7 +17,7 @@ client's handlers in that: a handler that blocks is wrapped in L{in_thread}.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
@@ -26,7 +26,7 @@ from acp_twisted.client.client import AcpClient, Where
 from acp_twisted.client.connection import ClientConnection
 from acp_twisted.client.reactor_thread import ReactorThread, reactor_thread
 from acp_twisted.client.session import ClientSession
-from acp_twisted.client.sync_base import CLOSE_SECONDS, SyncConnection, SyncSession
+from acp_twisted.client.sync_base import CLOSE_SECONDS, SyncConnection, SyncLink, SyncSession
 from acp_twisted.client.sync_turn import SyncPromptTurn
 from acp_twisted.connection import Connection
 from acp_twisted.handlers import Handler, two_arguments
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from acp_twisted.client.v2.client import VersionedClient
     from acp_twisted.client.v2.sync import AnySyncClient
     from acp_twisted.client.v2.sync_negotiation import SyncNegotiation
+
+_T = TypeVar("_T")
 
 
 def in_thread(handler: Handler) -> Handler:
@@ -53,6 +55,17 @@ def in_thread(handler: Handler) -> Handler:
         return deferToThreadPool(reactor, reactor.getThreadPool(), bound, request, connection)
 
     return call
+
+
+def _begun(link: SyncLink[Any], initialize: Callable[[], _T]) -> _T:
+    """
+    Initialize a link; one that can't be is closed, for nobody has a hold of it.
+    """
+    try:
+        return initialize()
+    except BaseException:
+        link.close()
+        raise
 
 
 class AcpSyncClient(SyncConnection[ClientConnection, "SyncClientSession"]):
@@ -132,7 +145,7 @@ class AcpSyncClient(SyncConnection[ClientConnection, "SyncClientSession"]):
         from acp_twisted.client.v2.sync_negotiation import SyncNegotiation  # noqa: PLC0415 - few scripts need it
 
         link = SyncNegotiation.connect(client, where, thread, cwd)
-        return link.initialize() if initialize else link
+        return _begun(link, link.initialize) if initialize else link
 
     @classmethod
     def _connected(
@@ -140,11 +153,7 @@ class AcpSyncClient(SyncConnection[ClientConnection, "SyncClientSession"]):
     ) -> AcpSyncClient:
         made = cls(thread.call(lambda: client.connect(thread.reactor, where)), thread, cwd)
         if initialize:
-            try:
-                made.initialize()
-            except BaseException:
-                made.close()
-                raise
+            _begun(made, made.initialize)
         return made
 
     # ---- the beginning

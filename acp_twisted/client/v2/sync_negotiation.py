@@ -35,16 +35,12 @@ class SyncNegotiation(SyncLink[Negotiation]):
 
     def initialize(self, *, meta: dict[str, Any] | None = None, timeout: float | None = None) -> AnySyncClient:
         """
-        Agree on the protocol's version, and say what this client can do; see L{Negotiation.initialize}.  When it fails,
-        whichever way, the link is closed.
+        Agree on the protocol's version, and say what this client can do; see L{Negotiation.initialize}.  When it fails
+        it may be called again, unless the link is closed.
 
         @return: the client of the version that was agreed on, which takes the place of this.
         """
-        try:
-            agreed: AnyConnection = self._thread.call(lambda: self.connection.initialize(meta=meta, timeout=timeout))
-        except BaseException:
-            self.close()
-            raise
+        agreed: AnyConnection = self._thread.call(lambda: self.connection.initialize(meta=meta, timeout=timeout))
         self._thread.forget(self.close)
         if isinstance(agreed, FirstConnection):
             return FirstClient(agreed, self._thread, self._cwd)
