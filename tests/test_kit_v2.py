@@ -131,6 +131,9 @@ def test_a_version_that_is_not_agreed_on() -> None:
     """2.7: the pair says so, whether there is none or another."""
     with pytest.raises(AssertionError, match="version 2 was to be spoken; what the two agree on is 1"):
         connected_pair(agent_of(*BOTH), ScriptedClient(), protocol_version=2)
+    later = connected_pair(agent_of(*BOTH), ScriptedClient(), protocol_version=2, initialize=False)
+    with pytest.raises(AssertionError, match="version 2 was to be spoken"):
+        later.initialize()
     with pytest.raises(AssertionError, match="protocol version"):
         connected_pair(agent_of(2), ScriptedClient())
     for wrong in (3, (), (1, 3)):

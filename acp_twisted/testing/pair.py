@@ -93,8 +93,14 @@ class ConnectedPair(Generic[_Agent, _Client, _Session, _Prompt, _Answer, _Initia
     @ivar initialized: the agent's answer to L{initialize}, if that was sent.
     """
 
-    def __init__(self, agent: ConnectsAgent, client: AnyClient, clock: Clock) -> None:
+    def __init__(
+        self, agent: ConnectsAgent, client: AnyClient, clock: Clock, protocol_version: int | None = None
+    ) -> None:
+        """
+        @param protocol_version: the version that L{initialize} must come to, if that matters.
+        """
         self.clock = clock
+        self._wanted = protocol_version
         self.transcript = Transcript()
         self.initialized: _Initialized | None = None
         self._halves = (agent, client)
@@ -126,13 +132,15 @@ class ConnectedPair(Generic[_Agent, _Client, _Session, _Prompt, _Answer, _Initia
         Have the client begin the conversation, which L{connected_pair} does unless told otherwise.
 
         @return: the agent's answer.
-        @raise AssertionError: when it does not come at once, or is a refusal.
+        @raise AssertionError: when it does not come at once, or is a refusal, or another version is agreed on.
         """
         result: Any = success_result(self._links[1].initialize())
         client: Any = self.client
         if result is client:  # it was not clear what it would be
             answer = self.transcript.select(answered("initialize", sender="agent"))[-1]
             result = structure(answer.body, client.schema.InitializeResponse)
+        if self._wanted not in (None, self.protocol_version):
+            raise failed(f"version {self._wanted} was to be spoken; what the two agree on is {self.protocol_version}")
         self.initialized = result
         return result  # type: ignore[no-any-return]
 
@@ -325,13 +333,9 @@ def connected_pair(
         another version.
     """
     wanted = versions_of(agent) if protocol_version is None else versions(protocol_version)
-    pair: AnyPair = ConnectedPair(agent, client or _plain_client(wanted), clock or Clock())
+    pair: AnyPair = ConnectedPair(agent, client or _plain_client(wanted), clock or Clock(), protocol_version)
     if initialize:
         pair.initialize()
-        if protocol_version is not None and pair.protocol_version != protocol_version:
-            raise failed(
-                f"version {protocol_version} was to be spoken; what the two agree on is {pair.protocol_version}"
-            )
     return pair
 
 
