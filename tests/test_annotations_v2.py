@@ -59,7 +59,6 @@ from acp_twisted.agent.annotations import (
     exception_handler,
     ext_notification,
     ext_request,
-    fork_session,
     initialize,
     list_sessions,
     load_session,
@@ -76,6 +75,7 @@ from acp_twisted.agent.v2.agent import VersionedAgent, VersionedAgentBuilder
 from acp_twisted.agent.v2.connection import AgentConnection as SecondConnection
 from acp_twisted.agent.v2.context import PromptContext as SecondContext
 from acp_twisted.schema import v1, v2
+from acp_twisted.schema.converter import unstructure
 from acp_twisted.schema.vocabulary import V1, vocabulary
 
 START = {"replayFrom": {"type": "start"}}
@@ -86,19 +86,13 @@ def speaking(*versions: int, unstable: bool = False) -> VersionedAgentBuilder:
     return AcpAgent.builder(unstable=unstable).protocol_versions(*versions)
 
 
-def built(definition: object, *versions: int, unstable: bool = False, **options: Any) -> VersionedAgentBuilder:
-    """The builder, which has been given a decorated class."""
-    made = speaking(*versions, unstable=unstable)
-    build_agent(definition, builder=made, **options)
-    return made
-
-
 class Open(Half):
     """An agent of a decorated class, initialized in one version, with the session C{s1}."""
 
     def __init__(self, definition: object, version: int, *versions: int, **options: Any) -> None:
         clock = Clock()
-        super().__init__(build_agent(definition, builder=speaking(*versions), **options).connect(clock), clock)
+        made = speaking(*versions, unstable=options.pop("unstable", False))
+        super().__init__(build_agent(definition, builder=made, **options).connect(clock), clock)
         self.greeting = self.asks("initialize", protocolVersion=version, **({"info": INFO} if version == 2 else {}))
         self.asks("session/new", cwd="/w", mcpServers=[])
 
@@ -664,24 +658,57 @@ def test_what_only_version_1_has() -> None:
     assert Open(agent, 2, 1, 2).asks("session/set_mode", sessionId="s1", modeId="ask") == -32601
 
 
-def test_what_is_not_settled() -> None:
-    """Version 2 has it too, in classes of its own, for a builder that takes it."""
+PROVIDER: dict[str, Any] = {"providerId": "p"}
+TITLED = v2.SetSessionTitleResponse(title="T")
+UNSTABLE: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("auth_status", "auth/status", {}, v2.AuthStatusResponse(state="authenticated")),
+    ("list_providers", "providers/list", {}, v2.ListProvidersResponse(providers=[])),
+    ("set_provider", "providers/set", {**PROVIDER, "apiType": "openai", "baseUrl": "https://x.org"}, None),
+    ("disable_provider", "providers/disable", PROVIDER, v2.DisableProviderResponse()),
+    ("fork_session", "session/fork", {"sessionId": "s1", "cwd": "/w"}, v2.ForkSessionResponse(session_id="s2")),
+    ("unarchive_session", "session/unarchive", {"sessionId": "s1"}, None),
+    ("session_status", "session/status", {"sessionId": "s1"}, v2.SessionStatusResponse(status="open")),
+    (
+        "set_session_title",
+        "session/set_title",
+        {"sessionId": "s1", "title": "T"},
+        v2.SetSessionTitleResponse(title="T"),
+    ),
+    ("archive_session", "session/archive", {"sessionId": "s1"}, v2.ArchiveSessionResponse()),
+]
 
-    @acp_agent(name="a", version="1")
+
+@pytest.mark.parametrize("versions", [(2,), (1, 2)])
+def test_what_is_not_settled(versions: tuple[int, ...]) -> None:
+    """Version 2 has it too, in classes of its own, each with its decorator, for a builder that takes it."""
+    seen: list[Any] = []
+    words = vocabulary(2)
+
     class Agent(Together):
-        @fork_session
-        def fork(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
-            self.seen.append(request.session_id)
-            return v2.ForkSessionResponse(session_id="s2")
+        @decorators.mcp_message
+        def told(self, notice: v2.MessageMcpNotification, session: Annotated[str, FromRequest("server_id")]) -> None:
+            seen.append(session)
 
-    agent = Agent()
-    half = AgentHalf(built(agent, 2, unstable=True))
-    session = half.negotiation.agent.second.capabilities.session
-    assert session is not None
-    assert session.fork is not None
-    half.about(3, "session/fork", cwd="/w")
-    assert half.take() == [{"id": 3, "result": {"sessionId": "s2"}}]
-    assert agent.seen[-1] == "s1"
+    def method(result: Any) -> Any:
+        def handle(self: Any, request: Any) -> Any:
+            seen.append(type(request))
+            return result
+
+        return handle
+
+    for name, wire, _, result in UNSTABLE:
+        function = method(result)
+        kind = words.require(wire)
+        function.__annotations__ = {"request": kind.params, "return": kind.result if result is not None else None}
+        setattr(Agent, name, getattr(decorators, name)(function))
+    half = Open(Agent, 2, *versions, unstable=True)
+    assert {"fork", "archive", "status", "title"} < set(half.greeting["capabilities"]["session"])
+    assert {"providers", "auth"} < set(half.greeting["capabilities"])
+    for _, wire, params, result in UNSTABLE:
+        assert half.asks(wire, **params) == ({} if result is None else unstructure(result))
+        assert seen[-1] is words.require(wire).params
+    half.send({"method": "mcp/message", "params": {"serverId": "m", "requestId": "r", "method": "x"}})
+    assert seen[-1] == "m"
 
 
 # ---- what a prompt returns
