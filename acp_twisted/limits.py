@@ -48,12 +48,15 @@ class Limits:
     @ivar max_request_bytes: one message to a server over HTTP or a WebSocket; a longer one is answered with status 413,
         or ends the WebSocket with code 1009.
     @ivar arrival_timeout: how long a request to a server over HTTP may take to come whole, head and body, before it is
-        answered with status 408 and its connection is ended.
+        answered with status 408 and its connection is ended; and how long a socket may have no request at all.
     @ivar max_kept_bytes: output of one HTTP connection that its clients have not taken, at which it is ended.
     @ivar max_kept_events: messages that wait on one event stream, above which the session's handlers are asked to wait.
     @ivar max_provisional_streams: event streams of one HTTP connection for sessions that it does not know (yet); one
         more is answered with status 429.
     @ivar max_streams: streams that one connection of HTTP/2 may have open at once.
+    @ivar max_empty_frames: frames of HTTP/2 that carry nothing (pings, settings, resets, pieces of a few bytes and the
+        like) that a client may send at once, and in each minute again; more ends its connection with
+        ENHANCE_YOUR_CALM.  A reset counts two, settings count 32; what a client acknowledges answers with is free.
     @ivar initialize_timeout: how long a client has for its first message on a WebSocket (then code 1008), and an agent
         for its answer to C{initialize} over HTTP (then status 500).
     @ivar idle_timeout: how long a connection to a server may carry no message, and no request be in work, before it is
@@ -63,6 +66,9 @@ class Limits:
     @ivar max_connections: connections of one server; one more is answered with status 503.
     @ivar max_connections_per_address: the same from one address, or from one /64 of IPv6; one more is answered with
         status 429.
+    @ivar max_idle_sockets_per_address: sockets from one address, counted in the same way, on which no request is in
+        work: that are silent, in the handshake of TLS, have not sent a whole request, or are kept for the next one.
+        One more is closed at once.
     """
 
     max_message_bytes: int = field(default=64 * MiB, validator=_positive)
@@ -94,8 +100,10 @@ class Limits:
     max_kept_events: int = field(default=1024, validator=_positive)
     max_provisional_streams: int = field(default=64, validator=_positive)
     max_streams: int = field(default=2048, validator=validators.ge(100))
+    max_empty_frames: int = field(default=4096, validator=validators.ge(100))
     initialize_timeout: float = field(default=30.0, validator=_positive)
     idle_timeout: float = field(default=1800.0, validator=_positive)
     absence_timeout: float = field(default=60.0, validator=_positive)
     max_connections: int = field(default=10_000, validator=_positive)
     max_connections_per_address: int = field(default=1024, validator=_positive)
+    max_idle_sockets_per_address: int = field(default=512, validator=_positive)

@@ -36,6 +36,24 @@ class _CountedConnection(ServerConnection):
         super()._sendPrioritisedData(*args)
 
 
+class _Socket(SocketTransport):
+    """
+    TCP, which takes being let go calmly.
+
+    @ivar negotiatedProtocol: what TLS has agreed on.
+    """
+
+    negotiatedProtocol = b"h2"  # noqa: N815 - Twisted's name
+
+    def resumeProducing(self) -> None:
+        if not (self.disconnecting or self.aborted):
+            super().resumeProducing()
+
+    def pauseProducing(self) -> None:
+        if not (self.disconnecting or self.aborted):
+            super().pauseProducing()
+
+
 def _server(clock: Clock) -> Any:
     return _CountedConnection(clock)
 
@@ -62,7 +80,7 @@ class Wire:
         self.bodies: dict[int, bytes] = {}
         self._taken = 0
         self._unread: list[Any] = []
-        self.socket: Any = SocketTransport()
+        self.socket: Any = _Socket()
         self.server = _server(clock)
         self.server.site = self.server.factory = site
         self.server.requestFactory = site.requestFactory
@@ -73,7 +91,12 @@ class Wire:
         self.client.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: window})
         if more:
             self.client.increment_flow_control_window(more)
-        self.server.makeConnection(self.socket)
+        self.protocol: Any = site.buildProtocol(self.socket.getPeer())
+        if hasattr(self.protocol, "works"):
+            # Twisted would take the reactor's clock for its side of HTTP/2, once it has chosen; so it has chosen.
+            self.protocol._channel._channel = self.server
+            self.protocol._channel._negotiatedProtocol = b"h2"
+        self.protocol.makeConnection(self.socket)
         self.socket.registerProducer(self.server, True)
         self.run()
 
@@ -90,9 +113,12 @@ class Wire:
 
     def send(self) -> None:
         """What the client has to say arrives."""
-        data = self.client.data_to_send()
-        if data:
-            self.server.dataReceived(data)
+        self.raw(self.client.data_to_send())
+
+    def raw(self, data: bytes) -> None:
+        """Bytes arrive."""
+        if data and not (self.socket.aborted):
+            self.protocol.dataReceived(data)
 
     def read(self) -> None:
         """The client reads what the server wrote."""
@@ -135,7 +161,12 @@ class Wire:
 
     def lose(self) -> None:
         """The connection is gone."""
-        self.server.connectionLost(Failure(ConnectionDone()))
+        self.protocol.connectionLost(Failure(ConnectionDone()))
+
+
+def frame(kind: int, flags: int = 0, stream: int = 0, body: bytes = b"") -> bytes:
+    """A frame of HTTP/2, of any kind."""
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
 
 
 def sending_calls(clock: Clock) -> list[Callable[..., Any]]:

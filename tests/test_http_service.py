@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from http_server_fakes import agent
+from transport_fakes import SocketTransport
 from twisted.application.service import MultiService
 from twisted.internet.endpoints import SSL4ServerEndpoint, TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.testing import MemoryReactorClock
@@ -185,7 +186,9 @@ def test_starts_and_stops() -> None:
         assert len(site.agent_resource.connections) == 0
         stopped = service.stopService()
         assert stopped.called
-        assert site.buildProtocol(None) is None
+        late = SocketTransport()
+        site.buildProtocol(late.getPeer()).makeConnection(late)
+        assert late.aborted
 
 
 def test_mistakes_are_told_before_the_start() -> None:

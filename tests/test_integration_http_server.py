@@ -288,7 +288,7 @@ async def test_http2_by_alpn(reactor: Any, tmp_path: Path) -> None:
         assert (await curl("-i", *session, *post, prompt(3, 100, 20_000))).startswith("HTTP/2 202")
         connection = served.site.agent_resource.connections.find(id)
         await served.settled(lambda: connection._receiver.incoming_requests == 0 and connection.unsent < 1000)
-        channels: list[Any] = [each._channel._channel for each in served.site._sockets]
+        channels: list[Any] = [each._channel._channel for each in served.site.sockets._open.values()]
         assert [each.conn.local_settings.max_concurrent_streams for each in channels] == [2048]
         assert [type(each.priority) for each in channels] == [Turns]
         assert (await curl("-i", *ids, "-X", "DELETE")).startswith("HTTP/2 202")
@@ -407,7 +407,7 @@ async def test_clients_that_are_killed(reactor: Any, tmp_path: Path) -> None:
         child = subprocess.Popen([sys.executable, str(program), str(served.port)], stdout=subprocess.PIPE)
         try:
             table = served.site.agent_resource.connections
-            await served.settled(lambda: len(table) == 2 and len(served.site._sockets) >= 2)
+            await served.settled(lambda: len(table) == 2 and len(served.site.sockets) >= 2)
             assert child.stdout is not None
             ready = await served_line(reactor, child)
             assert ready == b"streaming\n"
@@ -419,7 +419,7 @@ async def test_clients_that_are_killed(reactor: Any, tmp_path: Path) -> None:
             child.wait()
             assert child.stdout is not None
             child.stdout.close()
-        await served.settled(lambda: len(table) == 0 and not served.site._sockets)
+        await served.settled(lambda: len(table) == 0 and len(served.site.sockets) == 0)
         assert cancelled == ["s", "s"]
 
 
@@ -493,5 +493,5 @@ async def test_a_connection_that_goes_silent_is_watched_by_the_system(reactor: A
         stream = await served.connect()
         stream.request("GET", {**EVENTS, **ids})
         await stream.events(1)
-        transports = [each.transport for each in served.site._sockets]
+        transports = [each.transport for each in served.site.sockets._open.values()]
         assert 40_000 in [each.getHandle().getsockopt(socket.IPPROTO_TCP, option) for each in transports]

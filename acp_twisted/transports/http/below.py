@@ -37,14 +37,21 @@ def abort_exchange(request: Any) -> None:
         channel.transport.abortConnection()
 
 
+def transport_of(request: Any) -> Any:
+    """
+    The transport of the connection that a request came by, which a stream of HTTP/2 shares with others.
+    """
+    channel = request.channel
+    return getattr(channel, "_conn", channel).transport
+
+
 def notice_dead_peer(request: Any, seconds: float) -> None:
     """
     Have the system drop a TCP connection that acknowledges nothing for so long: an event stream has no other way to
     learn that its reader's machine is gone, for there is nothing that the reader would have to answer.
     """
     option = getattr(socket, "TCP_USER_TIMEOUT", None)
-    channel = request.channel
-    layer = getattr(channel, "_conn", channel).transport  # a stream of HTTP/2 has its connection there
+    layer = transport_of(request)
     while layer is not None and not hasattr(layer, "socket"):
         layer = getattr(layer, "transport", None)  # TLS has what it runs on there
     handle = getattr(layer, "socket", None)
@@ -74,7 +81,13 @@ def take_turns(request: Any) -> None:
     """
     Have the streams of an HTTP/2 connection take L{Turns} from now on.  Over HTTP/1.1: nothing.
     """
-    connection: Any = getattr(getattr(request, "channel", None), "_conn", None)
+    take_turns_of(getattr(getattr(request, "channel", None), "_conn", None))
+
+
+def take_turns_of(connection: Any) -> None:
+    """
+    The same with the connection itself, before there is any request.
+    """
     if type(getattr(connection, "priority", None)) is not PriorityTree:
         return
     turns = connection.priority = Turns(lambda stream_id: _is_stuck(connection, stream_id))

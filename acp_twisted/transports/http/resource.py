@@ -46,6 +46,7 @@ class AcpResource(Resource):
     Serves an agent.  Put it at any path of any L{twisted.web.server.Site}.
 
     @ivar connections: the live ones.
+    @ivar limits: the agent's.
     """
 
     isLeaf = True  # noqa: N815 - Twisted's name
@@ -69,7 +70,7 @@ class AcpResource(Resource):
         Resource.__init__(self)
         self._agent = agent
         self._clock: IReactorTime = reactor
-        self._limits = agent.limits
+        self.limits = self._limits = agent.limits
         self._origins = OriginPolicy(origins)
         self._hosts = None if hosts is None else frozenset(each.lower() for each in hosts)
         self._authentication = authentication

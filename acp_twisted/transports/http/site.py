@@ -4,24 +4,23 @@ A twisted.web site with nothing but an agent on it, that keeps its bounds before
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
-from twisted.internet.protocol import connectionDone
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.pages import notFound
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
-from zope.interface import implementer
 
-from acp_twisted.transports.http.below import abort_exchange, take_turns
+from acp_twisted.transports.http.below import abort_exchange, take_turns, transport_of
+from acp_twisted.transports.http.flood import LINGER_SECONDS
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.rules import shown_method
+from acp_twisted.transports.http.sockets import Socket, Sockets
 
 _log = Logger()
 
@@ -35,9 +34,6 @@ _TOO_SLOW: Final = (
 )
 IN_MEMORY: Final = 100_000
 """How much of a body of unknown length is kept in memory; the rest goes to disk, as Twisted has it with known ones."""
-
-LINGER_SECONDS: Final = 2.0
-"""How long what a client goes on sending is thrown away, so that it reads why."""
 
 
 class BoundedRequest(Request):
@@ -62,6 +58,9 @@ class BoundedRequest(Request):
         Request.__init__(self, *args, **options)
         self._parsePOSTFormSubmission = False  # where Twisted has it: nobody wants forms here
         self._overdue: IDelayedCall | None = self._clock.callLater(self.arrival_timeout, self._late)
+        socket = self._socket
+        if socket is not None:
+            socket.heard()
 
     @classmethod
     def limited_to(cls, size: int, seconds: float = 120.0) -> type[BoundedRequest]:
@@ -75,6 +74,9 @@ class BoundedRequest(Request):
         All of it is there.
         """
         self._stop_waiting()
+        socket = self._socket
+        if socket is not None:
+            socket.work(self)
         Request.requestReceived(self, command, path, version)
 
     def connectionLost(self, reason: Failure) -> None:
@@ -132,6 +134,15 @@ class BoundedRequest(Request):
         clock: IReactorTime = channel.site.reactor
         return clock
 
+    @property
+    def _socket(self) -> Socket | None:
+        """
+        What it came by, unless its site is somebody else's.
+        """
+        channel: Any = self.channel
+        sockets: Sockets | None = getattr(channel.site, "sockets", None)
+        return None if sockets is None else sockets.find(transport_of(self))
+
     def _cut_off(self) -> None:
         self._stop_waiting()
         abort_exchange(self)
@@ -170,6 +181,7 @@ class AcpSite(Site):
 
     @ivar agent_resource: the L{AcpResource}.
     @ivar clock: runs its timers.
+    @ivar sockets: those that are open.
     """
 
     noisy = False
@@ -178,7 +190,8 @@ class AcpSite(Site):
         self, resource: AcpResource, path: str, reactor: Any, max_body_bytes: int, *, arrival_timeout: float = 120.0
     ) -> None:
         """
-        @param arrival_timeout: how many seconds a request may take to arrive whole; then 408.
+        @param arrival_timeout: how many seconds a request may take to arrive whole; then 408.  A socket without any
+            is closed after as many.
         @param path: where the agent is, such as C{/acp}; C{/} is the root.
         @param max_body_bytes: of a POST; more is answered with 413.
         @raise ValueError: when C{path} is no absolute path.
@@ -191,16 +204,13 @@ class AcpSite(Site):
         )
         self.clock: IReactorTime = reactor
         self.agent_resource = resource
-        self._sockets: set[_Socket] = set()
-        self._closing = False
-        self._aborting: IDelayedCall | None = None
-        self._waiting: list[Deferred[None]] = []
+        self.sockets = Sockets(resource.limits, reactor, arrival_timeout)
 
     def buildProtocol(self, addr: Any) -> Any:
         """
-        @return: L{None}, which refuses the connection, once L{close_all} was called.
+        One that closes its connection once L{close_all} was called, or when there are too many idle ones.
         """
-        return None if self._closing else _Socket(Site.buildProtocol(self, addr), self._sockets, self._socket_gone)
+        return self.sockets.wrap(Site.buildProtocol(self, addr), addr)
 
     def log(self, request: Any) -> None:
         """
@@ -215,63 +225,8 @@ class AcpSite(Site):
 
         @return: fires when all are gone.
         """
-        self._closing = True
-        return self.agent_resource.close_all().addCallback(self._close_sockets)
-
-    def _close_sockets(self, _: object) -> Deferred[None]:
-        if not self._sockets:
-            return succeed(None)
-        done: Deferred[None] = Deferred()
-        self._waiting.append(done)
-        if self._aborting is None:
-            self._aborting = self.clock.callLater(LINGER_SECONDS, self._abort_sockets)
-            for socket in list(self._sockets):
-                socket.transport.loseConnection()
-        return done
-
-    def _abort_sockets(self) -> None:
-        self._aborting = None
-        for socket in list(self._sockets):
-            socket.transport.abortConnection()
-
-    def _socket_gone(self) -> None:
-        if self._sockets or not self._waiting:
-            return
-        if self._aborting is not None:
-            self._aborting.cancel()
-            self._aborting = None
-        waiting, self._waiting = self._waiting, []
-        for done in waiting:
-            done.callback(None)
-
-
-@implementer(IProtocol)
-class _Socket:
-    """
-    One connection of TCP or TLS, whatever speaks on it, so that it can be closed.
-    """
-
-    def __init__(self, channel: Any, open_ones: set[_Socket], check: Callable[[], None]) -> None:
-        self.transport: Any = None
-        self._channel = channel
-        self._open_ones = open_ones
-        self._check = check
-
-    def makeConnection(self, transport: Any) -> None:
-        self.transport = transport
-        self._open_ones.add(self)
-        self._channel.makeConnection(transport)
-
-    def connectionMade(self) -> None:
-        """Said by makeConnection."""
-
-    def dataReceived(self, data: bytes) -> None:
-        self._channel.dataReceived(data)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._channel.connectionLost(reason)
-        self._open_ones.discard(self)
-        self._check()
+        self.sockets.refuse()
+        return self.agent_resource.close_all().addCallback(lambda _: self.sockets.close_all())
 
 
 class _Folder(Resource):

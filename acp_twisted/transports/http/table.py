@@ -151,10 +151,17 @@ class ConnectionTable:
 
 def address_of(request: Any) -> str | None:
     """
+    What connections are counted by; see L{address_in}.
+    """
+    return address_in(request.getClientAddress())
+
+
+def address_in(peer: object) -> str | None:
+    """
     What connections are counted by: the client's address, of IPv6 the /64 that it is in, for whoever has one address of
     those has them all.  L{None} where there is no address, as on a Unix socket.
     """
-    host = getattr(request.getClientAddress(), "host", None)
+    host = getattr(peer, "host", None)
     if not isinstance(host, str):
         return None
     try:
