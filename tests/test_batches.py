@@ -146,6 +146,79 @@ def test_a_batch_whose_link_goes() -> None:
     assert wire.peer.incoming_requests == 0
 
 
+def test_a_batch_in_which_the_end_begins() -> None:
+    """Rule 1: the link is closed behind the array, also when nothing but the array itself is left of it."""
+    wire = batching()
+    order: list[Any] = []
+    wire.transport.on_send = order.append
+    wire.transport.close = lambda: order.append("closed")  # type: ignore[method-assign]
+    wire.router.requests["stop"] = lambda request: wire.peer.shutdown()
+    wire.receive([call(1, "stop"), call(2)])
+    [answers, closed] = order
+    assert [(each["id"], each["error"]["code"]) for each in answers] == [(1, -32800), (2, -32800)]
+    assert closed == "closed"
+    assert wire.clock.getDelayedCalls() == []
+
+
+def test_a_batch_in_which_the_link_goes() -> None:
+    """Rule 5: nobody is told of what stands behind, and nothing of it goes on."""
+    wire = batching()
+    wire.router.requests["die"] = lambda request: wire.peer.connection_lost(Failure(AcpConnectionError("gone")))
+    asked: list[Any] = []
+    wire.router.requests["echo"] = asked.append
+    wire.receive([call(1, "die"), call(2)])
+    assert (asked, wire.sent, wire.peer.incoming_requests) == ([], [], 0)
+
+
+def test_what_is_received_before_the_end_is_answered() -> None:
+    """A batch that is half done at the end of input is answered whole, at the latest when the drain is over."""
+    wire = batching()
+    wire.router.requests["wait"] = lambda request: Deferred()
+    wire.receive([call(1, "wait"), call(2)])
+    wire.peer.input_ended()
+    assert (wire.sent, wire.transport.closed) == ([], False)
+    wire.clock.advance(Limits().drain_timeout)
+    [answers] = arrays(wire)
+    assert [(each["id"], each.get("error", {}).get("code")) for each in answers] == [(2, None), (1, -32800)]
+    assert wire.transport.closed
+
+
+def test_answers_that_wait_are_unsent_output() -> None:
+    """Rule 6: what is kept for the last of a batch is bounded, over all batches; what was sent counts no more."""
+    wire = batching(Limits(max_unsent_bytes=5000))
+    waiting: list[Deferred[Any]] = []
+
+    def wait(request: Any) -> Deferred[Any]:
+        waiting.append(Deferred())
+        return waiting[-1]
+
+    wire.router.requests.update(wait=wait, long=lambda request: "x" * 2000)
+    for number in range(4):
+        wire.receive([call(1, "wait"), call(2, "long")])
+        waiting[number].callback(None)
+    assert (len(wire.sent), wire.transport.aborted) == (4, [])
+    for number in range(3):
+        wire.receive([call(f"w{number}", "wait"), call(f"l{number}", "long")])
+    [why] = wire.transport.aborted
+    assert "max_unsent_bytes is 5000" in why
+
+
+def test_answers_count_wherever_they_stand() -> None:
+    """Rule 1: in an array that is too large, and in an unterminated last line (B49), somebody waits for them."""
+    wire = batching(Limits(max_batch_entries=1), answers_noise=False)
+    first, second, third = (wire.peer.call(method) for method in ("a", "b", "c"))
+    answers = [{"jsonrpc": "2.0", "id": each["id"], "result": each["method"]} for each in wire.sent]
+    wire.transport.sent.clear()
+    wire.receive(answers[:2])
+    assert [first.result, second.result] == ["a", "b"]
+    [refused] = wire.sent  # a client says so too, since it was meant as a batch
+    assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+    assert (wire.peer.unread_messages, wire.peer.stray_messages) == (1, 0)
+    wire.peer.remainder_received(json.dumps([*answers[2:], call(1)]).encode())
+    assert third.result == "c"
+    assert len(wire.sent) == 1
+
+
 @given(
     st.lists(st.sampled_from(["now", "later", "fails", "note", "unknown", "bad", "again"]), min_size=1, max_size=12),
     st.randoms(use_true_random=False),

@@ -27,7 +27,7 @@ from acp_twisted.errors import (
     RequestCancelled,
 )
 from acp_twisted.interfaces import IInstrument, ILaneReceiver, IMessageTransport
-from acp_twisted.jsonrpc.batches import Batch, is_meant
+from acp_twisted.jsonrpc.batches import Batch, Batches, is_meant
 from acp_twisted.jsonrpc.calls import Call, Waiters, failed
 from acp_twisted.jsonrpc.cancellation import ACP, CancellationDialect, in_force
 from acp_twisted.jsonrpc.incoming import IncomingRequest
@@ -36,6 +36,7 @@ from acp_twisted.jsonrpc.lanes import Lanes
 from acp_twisted.jsonrpc.messages import (
     EncodeError,
     Id,
+    Malformed,
     Message,
     Notification,
     Request,
@@ -96,7 +97,7 @@ class Peer:
         self._input_over = False
         self._closing = False
         self._incoming: dict[Hashable, IncomingRequest] = {}
-        self._in_batch: dict[Hashable, Batch] = {}
+        self._batches = Batches(limits, self._send, self.abort)
         self._held: dict[object, Callable[[str], object]] = {}
         self._full = False
         self._room: Waiters[None] = Waiters()
@@ -263,23 +264,26 @@ class Peer:
         elif isinstance(message, Request):
             self._request(message, size, batch)
         elif message.entries and batch is None and self._is_batch(message.entries):
-            self._take_batch(message.entries, size)
+            if len(message.entries) <= self.limits.max_batch_entries:
+                self._take_batch(message.entries, size)
+            else:
+                self._unread.too_many(message.entries, size, self._send)
         else:
             self._unread.malformed(message, line, self._send if batch is None else batch.add)
 
     def _is_batch(self, entries: list[Any]) -> bool:
-        return (
-            self.takes_batches
-            and len(entries) <= self.limits.max_batch_entries
-            and (self._unread.answers_noise or is_meant(entries))
-        )
+        return self.takes_batches and (self._unread.answers_noise or is_meant(entries))
 
     def _take_batch(self, entries: list[Any], size: int) -> None:
-        batch = Batch(self._send)
+        batch = self._batches.begin()
         share = size // len(entries)
+        release = self.hold(_nothing)  # the link is not closed before the answers are out
         for each in entries:
+            if self._lost is not None:
+                return  # by what one of them did; nobody can be told of the others
             self._take(classify(each, share), share, b"", batch)
         batch.done()
+        release()
 
     def remainder_received(self, message: bytes) -> None:
         """
@@ -288,6 +292,8 @@ class Peer:
         parsed = parse(message)
         if isinstance(parsed, Response):
             self._outgoing.answered(parsed, len(message))
+        elif isinstance(parsed, Malformed) and self.takes_batches:
+            self._unread.answers(parsed.entries, len(message))
 
     def oversized_received(self, head: bytes, size: int, tail: bytes = b"") -> None:
         """
@@ -349,8 +355,7 @@ class Peer:
         request = IncomingRequest(self, message.id, message.method, message.params)
         self._incoming[key] = request
         if batch is not None:
-            batch.expect()
-            self._in_batch[key] = batch
+            self._batches.expect(key, batch)
         if self.instrument is None:
             self._serve(request, size)
         else:
@@ -409,7 +414,7 @@ class Peer:
             request.ended(error)
         key = id_key(request.id)
         self._incoming.pop(key, None)
-        batch = self._in_batch.pop(key, None)
+        batch = self._batches.take(key)
         if self.dialect.answers or self.dialect.method not in request.token.triggers:
             (self._send if batch is None else batch.answered)(message)
         elif batch is not None:
@@ -572,7 +577,7 @@ class Peer:
         self._input_over = True
         self._stop_drain_timer()
         requests, self._incoming = self._incoming, {}
-        self._in_batch.clear()
+        self._batches.clear()
         for request in requests.values():
             # No answer can be sent any more, whoever would give it.
             request.answered = True

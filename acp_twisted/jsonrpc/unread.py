@@ -5,12 +5,13 @@ What arrives and is no message that can be read: how much of it there was, and w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twisted.logger import Logger
 
 from acp_twisted.errors import InvalidRequest
 from acp_twisted.jsonrpc.framing import HEAD_BYTES
-from acp_twisted.jsonrpc.messages import Malformed, Response, error_bytes, id_from_tail, read_head
+from acp_twisted.jsonrpc.messages import Malformed, Response, classify, error_bytes, id_from_tail, read_head
 from acp_twisted.jsonrpc.outgoing import Outgoing
 from acp_twisted.limits import Limits
 
@@ -47,6 +48,26 @@ class Unread:
         elif known.has_id or self.answers_noise:
             data = {"maxMessageBytes": limit, "size": size}
             send(error_bytes(known.id, InvalidRequest("Message too large", data)))
+
+    def too_many(self, entries: list[Any], size: int, send: Callable[[bytes], object]) -> None:
+        """
+        A batch was over the limit.  It was meant as one, so that a client says so, too; and the answers in it count.
+        """
+        limit = self._limits.max_batch_entries
+        _log.warn("a batch of {entries} messages is over the limit of {limit}", entries=len(entries), limit=limit)
+        self.broken += 1
+        self.answers(entries, size)
+        data = {"maxBatchEntries": limit, "entries": len(entries)}
+        send(error_bytes(None, InvalidRequest("Batch too large", data)))
+
+    def answers(self, entries: list[Any], size: int) -> None:
+        """
+        Of an array that is not taken, or not whole, the answers count: somebody waits for them here.
+        """
+        for each in entries:
+            message = classify(each, size // len(entries))
+            if isinstance(message, Response):
+                self._outgoing.answered(message, size // len(entries))
 
     def malformed(self, bad: Malformed, line: bytes, send: Callable[[bytes], object]) -> None:
         """
