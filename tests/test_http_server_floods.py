@@ -295,6 +295,20 @@ def test_a_reader_that_opens_its_windows_each_time() -> None:
     server.over()
 
 
+def test_a_client_that_ends_all_its_streams() -> None:
+    """As many resets as there may be event streams are no flood, once there is one."""
+    server, wire, _ = open_stream(Limits(ping_interval=0))
+    first = wire.client.get_next_available_stream_id()
+    wire.read = lambda: None  # its h2 knows nothing of these
+    wire.raw(resets(range(first, first + 2 * 1_500, 2)))
+    wire.run()
+    assert not wire.socket.disconnecting
+    assert list(wire.server.streams) == [wire.stream]
+    wire.lose()
+    server.clock.advance(10_000)
+    server.over()
+
+
 # ---- what h2 and Twisted bound by themselves
 
 

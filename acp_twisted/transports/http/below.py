@@ -73,6 +73,10 @@ def allow_streams(request: Any, count: int) -> None:
     h2 = getattr(connection, "conn", None)
     if h2 is None or h2.local_settings.get(MAX_CONCURRENT_STREAMS, 0) >= count:
         return
+    if hasattr(connection, "_resetTokens"):
+        # A client may end all of them at once, which is no flood; newer Twisted allows a thousand resets.
+        connection._resetTokenBurst = max(connection._resetTokenBurst, count)
+        connection._resetTokens = max(connection._resetTokens, count)
     h2.update_settings({MAX_CONCURRENT_STREAMS: count})
     connection._tryToWriteControlData()
 
