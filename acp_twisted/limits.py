@@ -106,4 +106,4 @@ class Limits:
     absence_timeout: float = field(default=60.0, validator=_positive)
     max_connections: int = field(default=10_000, validator=_positive)
     max_connections_per_address: int = field(default=1024, validator=_positive)
-    max_idle_sockets_per_address: int = field(default=512, validator=_positive)
+    max_idle_sockets_per_address: int = field(default=1024, validator=_positive)
