@@ -64,6 +64,11 @@ def serving(command: Sequence[str | Path], ports: int) -> Iterator[list[int]]:
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=SECONDS)
         assert "Traceback" not in "".join(log) + rest, "".join(log) + rest
+    except BaseException:
+        process.kill()
+        if not process.stdout.closed:
+            sys.stdout.write("".join(log) + process.stdout.read())  # beside what has failed
+        raise
     finally:
         process.kill()
         process.wait()
