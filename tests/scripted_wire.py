@@ -22,7 +22,7 @@ class Scripted(HalfOnWire[AgentConnection]):
     @ivar session: the session's id.
     """
 
-    def __init__(self, agent: AcpAgent | None = None, **options: float) -> None:
+    def __init__(self, agent: AcpAgent | None = None, **options: Any) -> None:
         clock = Clock()
         self.agent = agent or build_agent(**options)
         super().__init__(self.agent.connect(clock), clock, name="agent")
