@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from threading import Event, Thread
+from typing import Any, cast
 
 import pytest
 from halves_v2 import Watched
 from twisted.internet.defer import Deferred
 
 from acp_twisted import LimitExceeded, Limits
+from acp_twisted.client.reactor_thread import ReactorThread
+from acp_twisted.client.sync_turn import Readers, SyncTurn
 from acp_twisted.client.updates import UpdateQueue
 
 
@@ -71,3 +75,31 @@ def test_a_hurry_that_is_over_costs_nothing() -> None:
     assert room is not None
     assert [following(reader).value for _ in range(3)] == [1, 2, 3]
     assert room.called
+
+
+def test_nobody_waits_for_a_thread_that_is_over() -> None:
+    """
+    Design rule 6: a prompt that its thread left unread holds up the prompts of other sessions only while that thread
+    may still read it; and a later thread is not taken for it, whatever its number.
+    """
+    made: list[SyncTurn[Any, Any]] = []
+    made_it, leave = Event(), Event()
+
+    def start() -> None:
+        made.append(SyncTurn(Readers(cast(ReactorThread, None)), "s1", None))
+        made_it.set()
+        leave.wait()
+
+    starter = Thread(target=start)
+    starter.start()
+    made_it.wait()
+    [turn] = made
+    other = Thread()
+    assert [turn.waits_for(other, "s2"), turn.waits_for(other, "s1"), turn.waits_for(starter, "s2")] == [
+        False,
+        True,
+        True,
+    ]
+    leave.set()
+    starter.join()
+    assert turn.waits_for(other, "s2")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from threading import get_ident
+from threading import Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -66,7 +66,8 @@ class Readers:
 
     Unread updates hold up what comes behind them, and a thread that waits for something can't read meanwhile.  So what
     it waits for does not wait for the turns that it reads itself, nor for those of the same session that nobody has
-    begun to read, as of several prompts that were sent at once.  The turns that other threads read slow it down.
+    begun to read, as of several prompts that were sent at once, nor for those of threads that are over.  The turns that
+    other threads read slow it down.
 
     All but L{wait} is for the reactor's thread.
     """
@@ -99,7 +100,7 @@ class Readers:
         @param session_id: the session that it is about, if it is about one.
         @param reading: the turn whose next update it is.
         """
-        reader = get_ident()
+        reader = current_thread()
 
         def go() -> Deferred[_T]:
             undo = self.let_go(reader, session_id, reading)
@@ -109,7 +110,7 @@ class Readers:
         return cast("_T", self.thread.call(go))
 
     def let_go(
-        self, reader: int, session_id: str | None, reading: SyncTurn[Any, Any] | None = None
+        self, reader: Thread, session_id: str | None, reading: SyncTurn[Any, Any] | None = None
     ) -> Callable[[], None]:
         """
         A thread begins to wait.
@@ -151,8 +152,8 @@ class SyncTurn(Generic[_Update, _Result]):
         self._updates: AsyncIterator[_Update] | None = None
         self._steps: list[Deferred[Any]] = []  # the one that nobody has asked for yet
         self._waited_for: Deferred[Any] | None = None
-        self._starter = get_ident()
-        self._reader: int | None = None
+        self._starter = current_thread()
+        self._reader: Thread | None = None
 
     def _begin(self, turn: Turn[_Update], outcome: Deferred[_Result]) -> None:
         """
@@ -225,7 +226,7 @@ class SyncTurn(Generic[_Update, _Result]):
         """
         if future.done():
             return future.result()
-        reader, begun = get_ident(), list[Callable[[], None]]()
+        reader, begun = current_thread(), list[Callable[[], None]]()
 
         def begin() -> None:
             undo = self._readers.let_go(reader, self.session_id)
@@ -278,14 +279,15 @@ class SyncTurn(Generic[_Update, _Result]):
 
     # ---- its updates: what begins with an underscore is for the reactor's thread
 
-    def waits_for(self, reader: int, session_id: str | None) -> bool:
+    def waits_for(self, reader: Thread, session_id: str | None) -> bool:
         """
         Whether a thread that waits, for something of C{session_id}, is who has to read this: it is its reader, or there
-        is none yet.
+        is none yet.  Nobody waits for a thread that is over.
         """
-        if self._reader is not None:
-            return self._reader == reader
-        return self._starter == reader or self.session_id == session_id
+        owner = self._starter if self._reader is None else self._reader
+        if owner is reader or not owner.is_alive():
+            return True
+        return self._reader is None and self.session_id == session_id
 
     def hurry(self) -> Callable[[], None]:
         """
@@ -324,7 +326,7 @@ class SyncTurn(Generic[_Update, _Result]):
     def __iter__(self) -> Iterator[_Update]:
         try:
             while True:
-                self._reader = get_ident()
+                self._reader = current_thread()
                 try:
                     update = self._readers.wait(self._following, self.session_id, self)
                 except CancelledError:
