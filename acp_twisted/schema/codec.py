@@ -209,11 +209,17 @@ class Codec:
         return read_by_member
 
     def _items_reader(self, union: ByItems) -> Function:
+        member, readers = union.member, self._class_readers
+
         def read_items(value: Any) -> Any:
             if value.__class__ is not list:
                 raise Misfit
-            present = any(each.__class__ is dict and union.member in each for each in value)
-            read = self.class_reader(union.present if present else union.absent)
+            name = union.absent
+            for each in value:  # any() would take longer than all of the rest
+                if each.__class__ is dict and member in each:
+                    name = union.present
+                    break
+            read = readers.get(name) or self.class_reader(name)
             return [read(each) for each in value]
 
         return read_items
