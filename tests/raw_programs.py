@@ -21,6 +21,9 @@ from typing_extensions import Self
 SECONDS = 180.0
 """How long anything may take, on a machine that has much else to do."""
 
+STRICT_PYTHON = (sys.executable, "-W", "error", "-W", "ignore:The `hash` argument is deprecated")
+"""Warnings are errors, but for what the oldest Twisted does with its own attrs."""
+
 SCRIPTED_AGENT = (sys.executable, "-m", "acp_twisted.testing.scripted_agent")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from raw_programs import STRICT_PYTHON
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.threads import deferToThread
 from zope.interface import implementer
@@ -114,7 +115,7 @@ def interrupt(*names):
 
 def ran(body: str) -> list[str]:
     """The lines that a script printed, which has a reactor and an agent of its own; it has no complaints."""
-    words = [sys.executable, "-W", "error", "-c", SCRIPT.format(body=body, agent=str(AGENT))]
+    words = [*STRICT_PYTHON, "-c", SCRIPT.format(body=body, agent=str(AGENT))]
     done = subprocess.run(
         words,
         capture_output=True,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -385,10 +385,20 @@ class HandTurnedReactor(MemoryReactorClock):
 
     refuses_to_stop = False
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.hasStopped = False  # of which older ones of Twisted begin with the opposite
+
     def stop(self) -> None:
         if self.refuses_to_stop:
             raise ReactorNotRunning()
         MemoryReactorClock.stop(self)
+
+    def callWhenRunning(self, callable: Callable[..., object], *args: Any, **kw: Any) -> None:
+        if self.running:
+            callable(*args, **kw)
+        else:
+            self.whenRunningHooks.append((callable, args, kw))
 
     def run(self) -> None:
         self.running = self.hasRun = True

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_twisted
+from raw_programs import STRICT_PYTHON
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
@@ -408,7 +409,7 @@ def tell_when_waiting():
 
 def start_script(body: str) -> subprocess.Popen[str]:
     """A program without a reactor, and an agent of its own."""
-    words = [sys.executable, "-W", "error", "-c", SCRIPT.format(body=body)]
+    words = [*STRICT_PYTHON, "-c", SCRIPT.format(body=body)]
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

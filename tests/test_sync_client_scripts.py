@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from raw_programs import STRICT_PYTHON
 from sync_parts import AGENT, SECONDS, ran
 from test_howto import blocks
 
@@ -119,7 +120,7 @@ def test_the_script_of_the_page_drives_an_agent(version: int) -> None:
     [block] = [block for block in blocks(page) if "AcpSyncClient" in block]
     command = [sys.executable, str(AGENT), str(version)]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"{block}\nmain({command!r})"],
+        [*STRICT_PYTHON, "-c", f"{block}\nmain({command!r})"],
         capture_output=True,
         text=True,
         timeout=SECONDS,

@@ -429,7 +429,7 @@ class GrowingTerminal(Growing):
         if update.output is None:
             self.output = bytearray()
         elif not isinstance(update.output, Unset):
-            self.output = bytearray(b64decode(update.output.data, validate=True))
+            self.output = bytearray(_decoded(update.output.data))
 
     def append(self, data: str) -> None:
         """
@@ -437,7 +437,7 @@ class GrowingTerminal(Growing):
 
         @raise ValueError: when it is no base64.
         """
-        self.output += b64decode(data, validate=True)
+        self.output += _decoded(data)
         self._made = None
 
     def make(self) -> TrackedTerminal:
@@ -452,3 +452,14 @@ class GrowingTerminal(Growing):
             cancellable=capabilities is not None and capabilities.cancel is not None,
             meta=self.meta,
         )
+
+
+def _decoded(data: str) -> bytes:
+    """
+    What base64 stands for.
+
+    @raise ValueError: when it is none.
+    """
+    if len(data) % 4:
+        raise ValueError("no whole groups of base64")  # older ones of Python take a lone "=" for nothing
+    return b64decode(data, validate=True)
