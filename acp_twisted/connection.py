@@ -7,7 +7,7 @@ client does is in their rooms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
@@ -198,9 +198,7 @@ class Connection:
     @staticmethod
     def _stopped_by(stop: CancellationSignal | None, call: Call[Any]) -> Call[Any]:
         if stop is not None and not call.called:
-            detach = stop.attach(call.cancel_handle().cancel)
-            call.addBoth(_passing, detach)
-            call.nobody_listens()
+            call.at_end(stop.attach(call.cancel_handle().cancel))
         return call
 
     def _result(self, result: object, method: Method) -> object:
@@ -396,11 +394,6 @@ class Connection:
         @raise AcpError: see L{encode_result}.
         """
         return encode_result(self._fitting(result), method)
-
-
-def _passing(result: Any, detach: Callable[[], None]) -> Any:
-    detach()
-    return result
 
 
 def encode_result(result: object, method: Method) -> object:

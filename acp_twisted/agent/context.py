@@ -383,11 +383,6 @@ class PromptContext(ClientCalls):
         return self.connection.publish(call, request, **options)
 
     def _track(self, call: Call[Any]) -> Call[Any]:
-        def settled(result: Any) -> Any:
-            self._outstanding.pop(call, None)
-            return result
-
         self._outstanding[call] = None
-        call.addBoth(settled)
-        call.nobody_listens()
+        call.at_end(lambda: self._outstanding.pop(call, None))
         return call

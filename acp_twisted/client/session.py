@@ -174,9 +174,7 @@ class ClientSession:
             raise
         turn.response.afterwards(turn.end)
         if stop is not None and not turn.answered:
-            detach = stop.attach(turn.cancel)
-            turn.response.addBoth(_after, detach)
-            turn.response.nobody_listens()
+            turn.response.at_end(stop.attach(turn.cancel))
         return turn
 
     def _answered(self, result: Any, turn: PromptTurn) -> Any:
@@ -345,8 +343,3 @@ class ClientSession:
         Send C{session/close}: a running turn is cancelled first.
         """
         return self.connection.close_session(self.session_id)
-
-
-def _after(result: Any, detach: Callable[[], None]) -> Any:
-    detach()
-    return result

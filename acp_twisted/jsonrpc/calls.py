@@ -51,6 +51,18 @@ class Unheeded(Deferred[_T]):
         self._own = len(getattr(self, _CALLBACKS))
         self._hush()
 
+    def at_end(self, tell: Callable[[], object]) -> None:
+        """
+        Call C{tell} when the outcome is there, which stays as it is, and nobody counts as listening by that.
+        """
+
+        def told(result: Any) -> Any:
+            tell()
+            return result
+
+        self.addBoth(told)
+        self.nobody_listens()
+
     def _hush(self) -> None:
         if self._unheard and self._debugInfo is not None:
             self._debugInfo.failResult = None

@@ -268,17 +268,15 @@ class PromptContext(SecondCalls, FirstContext):
     def _ask(self, call: Call[Any], blocks: bool) -> None:
         foreground = self.session.foreground
 
-        def settled(result: Any) -> Any:
+        def settled() -> None:
             self._questions.pop(call, None)
             if blocks:
                 foreground.unblocked(self._work)
-            return result
 
         self._questions[call] = None
         if blocks:
             foreground.blocked(self._work)
-        call.addBoth(settled)
-        call.nobody_listens()
+        call.at_end(settled)
 
     def _take_questions_back(self) -> None:
         """

@@ -228,14 +228,8 @@ class AgentSession:
         """
         The session's user is asked for permission: the question does not outlive the session (V2N10).
         """
-
-        def settled(result: Any) -> Any:
-            self._questions.pop(call, None)
-            return result
-
         self._questions[call] = None
-        call.addBoth(settled)
-        call.nobody_listens()
+        call.at_end(lambda: self._questions.pop(call, None))
 
     def close(self, notice: v2.CancelSessionNotification) -> Deferred[None]:
         """

@@ -193,16 +193,3 @@ class Prompt:
             self.cancel_sent = True
             self._session.cancel()
         self.fail(error)
-
-
-def when_over(prompt: Prompt, tell: Callable[[], object]) -> None:
-    """
-    Call C{tell} when the prompt is over.
-    """
-
-    def told(result: Any) -> Any:
-        tell()
-        return result
-
-    prompt.idle.addBoth(told)
-    prompt.idle.nobody_listens()

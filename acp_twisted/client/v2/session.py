@@ -14,7 +14,7 @@ from acp_twisted.client.kept import Kept
 from acp_twisted.client.v2.followers import SessionFollower
 from acp_twisted.client.v2.foreground import Foreground
 from acp_twisted.client.v2.picture import FINISHED
-from acp_twisted.client.v2.prompt import Prompt, when_over
+from acp_twisted.client.v2.prompt import Prompt
 from acp_twisted.client.v2.state import SessionState
 from acp_twisted.errors import AcpCapabilityError, AcpError
 from acp_twisted.jsonrpc.calls import Call, Waiters
@@ -111,7 +111,7 @@ class ClientSession:
             raise
         call.afterwards(prompt.answered)
         if stop is not None and not prompt.over:
-            when_over(prompt, stop.attach(prompt.cancel))
+            prompt.idle.at_end(stop.attach(prompt.cancel))
         return prompt
 
     def _inserted(self, response: v2.PromptResponse, prompt: Prompt) -> str | None:
