@@ -18,6 +18,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
+import chaos
 import pytest
 import pytest_twisted
 from hypothesis import HealthCheck, settings
@@ -103,12 +104,22 @@ def clean_reactor() -> Iterator[None]:
     assert not watched - before, f"left open in the reactor: {watched - before}"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """
+    C{--chaos SEED}: see L{chaos}.
+    """
+    parser.addoption("--chaos", type=int, metavar="SEED", help="run under a reactor that is unfair, and slow at random")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """
     The marker that gives a slow async test more time.
 
     And an interrupt that does something: a shell has what it runs in the background ignore it, and what that starts.
     """
+    seed = config.getoption("--chaos")
+    if seed is not None:
+        chaos.install(seed)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", f"seconds(n): how long an async test may take, if more than {TEST_SECONDS:g}")

@@ -23,7 +23,8 @@ from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.testing import no_result, success_result
 from acp_twisted.transports.command import SAFE_VARIABLES, AgentCommand
-from acp_twisted.transports.process import DRAIN_SECONDS, ProcessTransport
+from acp_twisted.transports.drain import DRAIN_SECONDS
+from acp_twisted.transports.process import ProcessTransport
 from acp_twisted.transports.process_group import ProcessGroup
 from acp_twisted.transports.stderr import MAX_LINE_BYTES, StderrTail
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ProcessTerminated
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -24,6 +24,7 @@ from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
 from acp_twisted.limits import MiB
 from acp_twisted.schema import v1
 from acp_twisted.transports.command import AgentCommand
+from acp_twisted.transports.drain import Drain
 from acp_twisted.transports.process_group import group_alive, signal_group
 
 if TYPE_CHECKING:
@@ -38,10 +39,6 @@ MAX_TERMINALS = 64
 
 MAX_OUTPUT_BYTES = MiB
 """What is kept of a terminal's output when the agent names no limit, or a higher one."""
-
-DRAIN_SECONDS = 0.1
-"""How long after a command's exit its output may be silent before it counts as ended: what it left behind may hold it
-open for ever (B67)."""
 
 
 class Output:
@@ -108,7 +105,7 @@ class Terminal(ProcessProtocol):
         self._pid = 0
         self._exited = False
         self._left_behind = False
-        self._drain: IDelayedCall | None = None
+        self._drain: Drain | None = None
         self._waiting: list[Deferred[None]] = []
 
     def connectionMade(self) -> None:
@@ -119,20 +116,20 @@ class Terminal(ProcessProtocol):
     def childDataReceived(self, childFD: int, data: bytes) -> None:
         self.output.feed(data)
         if self._drain is not None:
-            self._drain.reset(DRAIN_SECONDS)
+            self._drain.more()
 
     def processExited(self, reason: Failure) -> None:
         self._exited = True
         self._left_behind = group_alive(self._pid)
-        self._drain = self._clock.callLater(DRAIN_SECONDS, self._end, reason)
+        self._drain = Drain(self._clock, lambda: self._end(reason))
 
     def processEnded(self, reason: Failure) -> None:
         self._end(reason)
 
     def _end(self, reason: Failure) -> None:
         drain, self._drain = self._drain, None
-        if drain is not None and drain.active():
-            drain.cancel()
+        if drain is not None:
+            drain.stop()
         if self.status is not None:
             return
         ended = reason.value

@@ -26,6 +26,7 @@ from acp_twisted.errors import AcpConnectionError, AgentStartError, LimitExceede
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.transports.command import AgentCommand
+from acp_twisted.transports.drain import Drain
 from acp_twisted.transports.inbound import Inbound
 from acp_twisted.transports.outbound import Outbound
 from acp_twisted.transports.process_group import ProcessGroup
@@ -34,12 +35,6 @@ from acp_twisted.transports.stderr import StderrTail
 __all__ = ["AgentCommand", "ProcessTransport", "spawn"]
 
 _log = Logger()
-
-DRAIN_SECONDS = 0.1
-"""
-How long after the exit of an agent its pipes may be silent before they are given up: something that it started may hold
-them open for ever (B67).  Data starts it anew, C{Limits.exit_grace} in all at most.
-"""
 
 REAP_SECONDS = 0.1
 """
@@ -90,7 +85,7 @@ class ProcessTransport:
         self._lost = False
         self._open = {STDIN, STDOUT, STDERR}
         self._exit: Failure | None = None
-        self._drain: IDelayedCall | None = None
+        self._drain: Drain | None = None
         self._reaping: IDelayedCall | None = None
         self._deadline: IDelayedCall | None = None
         self._dying: AcpConnectionError | None = None
@@ -184,7 +179,7 @@ class ProcessTransport:
 
     def childDataReceived(self, childFD: int, data: bytes) -> None:
         if self._drain is not None:
-            self._drain.reset(DRAIN_SECONDS)
+            self._drain.more()
         if childFD == STDERR:
             self._stderr.feed(data)
         elif not self._lost:
@@ -214,7 +209,7 @@ class ProcessTransport:
             # What is left in the pipes is read even while the receiver pauses: it is no more than a pipe holds.
             self._set_reading(True)
             self._ending("")
-            self._drain = self._clock.callLater(DRAIN_SECONDS, self._drained)
+            self._drain = Drain(self._clock, self._drained)
             self._look()
 
     def processEnded(self, reason: Failure) -> None:
@@ -311,7 +306,7 @@ class ProcessTransport:
         """
         if self._open & {STDOUT, STDERR} and not self._lost and self._dying is None:
             self._stop_timers()
-            self._drain = self._clock.callLater(DRAIN_SECONDS, self._finish_close)
+            self._drain = Drain(self._clock, self._finish_close)
             self._deadline = self._clock.callLater(self._limits.exit_grace, self._finish_close)
         else:
             self._finish_close()
@@ -377,7 +372,9 @@ class ProcessTransport:
             pipe.connectionLost(Failure(self._dying or AcpConnectionError("the connection was closed")))
 
     def _stop_timers(self) -> None:
-        for call in (self._drain, self._reaping, self._deadline):
+        if self._drain is not None:
+            self._drain.stop()
+        for call in (self._reaping, self._deadline):
             if call is not None and call.active():
                 call.cancel()
         self._drain = self._reaping = self._deadline = None
