@@ -101,15 +101,26 @@ def program(name: str, *arguments: str, **options: Any) -> AgentCommand:
 # sockets
 
 
+class Staying(Waiting):
+    """
+    One that goes on when its peer has closed its half.
+    """
+
+    def _close(self) -> None:
+        """
+        Not yet.
+        """
+
+
 class Listening:
     """
     A server of recording receivers on an endpoint, and clients of it.
     """
 
-    def __init__(self, reactor: Any, server: str, limits: Limits) -> None:
+    def __init__(self, reactor: Any, server: str, limits: Limits, make: type[Waiting] = Waiting) -> None:
         self.reactor = reactor
         self.limits = limits
-        self.receivers = RecordingFactory(limits, Waiting)
+        self.receivers = RecordingFactory(limits, make)
         self.factory = ServerFactory(self.receivers, reactor)
         self._listening = serverFromString(reactor, server).listen(self.factory)
         self.port: IListeningPort
@@ -147,8 +158,10 @@ def listen(reactor: Any) -> Any:
     """
     started: list[Listening] = []
 
-    def start(server: str = "tcp:0:interface=127.0.0.1", limits: Limits | None = None) -> Listening:
-        started.append(Listening(reactor, server, PATIENT if limits is None else limits))
+    def start(
+        server: str = "tcp:0:interface=127.0.0.1", limits: Limits | None = None, make: type[Waiting] = Waiting
+    ) -> Listening:
+        started.append(Listening(reactor, server, PATIENT if limits is None else limits, make))
         return started[-1]
 
     yield start
@@ -191,9 +204,10 @@ async def test_tcp_half_close(listen: Listen) -> None:
     """
     A peer that closes its half still gets all the answers, however long, and then the end.
     """
-    listening = listen()
+    listening = listen(make=Staying)
     client, first = await listening.client()
     first.transport.close()
+    client.transport.close()
     await client.gone
     got: Deferred[bytes] = Deferred()
     host: Any = listening.port.getHost()
@@ -218,7 +232,6 @@ async def test_tcp_half_close(listen: Listen) -> None:
     await clientFromString(listening.reactor, f"tcp:127.0.0.1:{host.port}").connect(Factory.forProtocol(Plain))
     await until(listening.reactor, lambda: len(listening.receivers.receivers) == 2)
     server = listening.receivers.receivers[1]
-    server.on_end = lambda: None
     await until(listening.reactor, lambda: "ended" in server.names)
     assert server.events[1:] == [("message", b"ask"), ("remainder", b"rest"), ("ended",)]
     server.transport.send(b"x" * (2 * MiB))
