@@ -1,5 +1,9 @@
 """
-A bound for the head of an answer over HTTP/1.1.  Twisted has one for each line of it, and none for how many there are.
+The pool of connections of our HTTP/1.1 clients, which minds two things that Twisted's does not.
+
+The head of an answer has a bound: Twisted has one for each line of it, and none for how many there are.  And a
+connection that is being closed is not used again: who closes it in the midst of an answer may find that the rest of the
+answer had been read already, with which Twisted takes the connection for idle.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ _IN_HEAD: Final = ("STATUS", "HEADER")
 
 class BoundedPool(HTTPConnectionPool):
     """
-    A pool whose connections are cut when the head of an answer does not end.
+    A pool whose connections are cut when the head of an answer does not end, and that keeps none that is being closed.
     """
 
     def __init__(self, reactor: Any, persistent: bool = True) -> None:
@@ -37,6 +41,13 @@ class BoundedPool(HTTPConnectionPool):
         """
         found: Deferred[Any] = HTTPConnectionPool.getConnection(self, key, _BoundedEndpoint(endpoint))
         return found
+
+    def _putConnection(self, key: Any, connection: Any) -> None:
+        """
+        See L{HTTPConnectionPool}.  A request on a connection that is being closed is sent, and its answer not read.
+        """
+        if not connection.transport.disconnecting:
+            HTTPConnectionPool._putConnection(self, key, connection)
 
 
 @implementer(IStreamClientEndpoint)
