@@ -18,6 +18,7 @@ from zope.interface import implementer
 from acp_twisted.errors import LimitExceeded
 from acp_twisted.interfaces import IBatchTransport
 from acp_twisted.limits import KiB, Limits
+from acp_twisted.transports.tls import end_with_peer
 
 SLICE = 128 * KiB
 """
@@ -102,6 +103,7 @@ class Outbound:
         self._above_high_water = False
         self._holding_reads = False
         self._stall: IDelayedCall | None = None
+        end_with_peer(transport)
         transport.registerProducer(self, True)
 
     @property

@@ -23,6 +23,7 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError
 from acp_twisted.limits import KiB, Limits, MiB
 from acp_twisted.transports.http.exchange import HeaderList, NotProcessed, ResponseReader, Truncated
+from acp_twisted.transports.tls import end_with_peer
 
 _log = Logger()
 
@@ -202,6 +203,7 @@ class H2ClientProtocol(Protocol):
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
+        end_with_peer(transport)
         transport.registerProducer(self, True)
         self._h2.initiate_connection()
         self._h2.increment_flow_control_window(CONNECTION_WINDOW - self._h2.inbound_flow_control_window)

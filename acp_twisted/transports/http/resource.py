@@ -17,7 +17,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.jsonrpc.routing import Envelope, read_envelope
-from acp_twisted.transports.http.below import allow_streams, notice_dead_peer, take_turns
+from acp_twisted.transports.http.below import allow_streams, notice_dead_peer, take_turns, transport_of
 from acp_twisted.transports.http.connection import HttpConnection, Post, refuse, respond
 from acp_twisted.transports.http.rules import (
     CONNECTION_ID,
@@ -34,6 +34,7 @@ from acp_twisted.transports.http.rules import (
 from acp_twisted.transports.http.security import IAuthentication, OriginPolicy, host_is_allowed
 from acp_twisted.transports.http.table import ConnectionTable, address_of
 from acp_twisted.transports.http.upgrade import WebSocketConnection, check_handshake, wants_upgrade
+from acp_twisted.transports.tls import end_with_peer
 
 _log = Logger()
 
@@ -249,6 +250,7 @@ class AcpResource(Resource):
         check_accept(request)
         ids = read_ids(request, self._limits.max_id_length)
         connection = self._connection(ids, identity)
+        end_with_peer(transport_of(request))  # the site may be anybody's
         notice_dead_peer(request, max(self._limits.stall_timeout, self._limits.pong_timeout))
         allow_streams(request, self._limits.max_streams)
         connection.open_stream(request, ids.session)

@@ -17,6 +17,7 @@ from zope.interface import implementer
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.flood import LINGER_SECONDS, Guard
 from acp_twisted.transports.http.table import address_in
+from acp_twisted.transports.tls import end_with_peer
 
 _log = Logger()
 
@@ -143,6 +144,7 @@ class Socket:
 
     def makeConnection(self, transport: Any) -> None:
         self.transport = transport
+        end_with_peer(transport)
         self._sockets.made(self)
         self.heard()
         self._channel.makeConnection(transport)
