@@ -31,12 +31,12 @@ def assert_used(outcome: Outcome, version: str) -> str:
     assert outcome.code == 0, outcome.explain()
     seen = {event["event"]: event for event in outcome.lines()}
     assert seen["version"]["version"] == version
-    assert {"echo", "hang", "steps", "noticed"} <= set(seen["tools"]["names"])
+    assert {"echo", "linger", "steps", "noticed"} <= set(seen["tools"]["names"])
     assert (seen["echo"]["text"], seen["echo"]["error"]) == ("hi", False)
     assert (seen["fail"]["text"], seen["fail"]["error"]) == ("no such file", True)
     assert seen["none"]["code"] == -32602
     assert [(each["done"], each["message"]) for each in outcome.events("progress")] == [(1, "step 1"), (2, "step 2")]
-    assert seen["hang"]["cancelled"]
+    assert seen["linger"]["cancelled"]
     noticed: str = seen["noticed"]["text"]
     return noticed
 

@@ -29,7 +29,7 @@ from acp_twisted.schema import v1
 from acp_twisted.schema.converter import structure, unstructure
 from acp_twisted.schema.vocabulary import V1
 
-SECONDS = 15.0
+SECONDS = 180.0
 SETTLE = 0.03
 
 

@@ -21,7 +21,7 @@ C{request} (C{$/cancel_request} for the prompt) once the first update or permiss
 C{background} does not wait for its answer.
 
 It prints one JSON line for each event, with the C{step} that runs: C{result} (C{result}), C{error} (C{code}),
-C{timeout} (an op took more than 15 seconds), C{failed} (its SDK refused, C{error}), C{update} (C{sessionId},
+C{timeout} (an op took more than three minutes), C{failed} (its SDK refused, C{error}), C{update} (C{sessionId},
 C{update}), C{permission} (C{title}, C{meta}), C{read} (C{path}), C{elicitation} (C{mode}), C{elicitation_complete}
 (C{elicitationId}), C{ext_request} and C{ext_notification} (C{params}), C{exited} (C{code}), C{closed}.
 

@@ -88,7 +88,7 @@ function filled(value) {
 async function answered(promise) {
   const timeout = Symbol();
   try {
-    const result = await Promise.race([promise, pause(15_000, timeout, { ref: false })]);
+    const result = await Promise.race([promise, pause(180_000, timeout, { ref: false })]);
     // The SDK starts notification handlers in order and does not wait for them before it hands out an answer.
     await pause(10);
     if (result === timeout) report("timeout", {});

@@ -17,7 +17,7 @@ from pathlib import Path
 import acp
 from acp import schema
 
-SECONDS = 15
+SECONDS = 180
 SETTLE = 0.03
 
 

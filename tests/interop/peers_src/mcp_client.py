@@ -44,9 +44,13 @@ async def use(client: Client) -> None:
         say("progress", done=done, total=total, message=message)
 
     await client.call_tool("steps", {}, progress_callback=progress)
-    with anyio.move_on_after(3) as scope:
-        await client.call_tool("hang", {})
-    say("hang", cancelled=scope.cancelled_caught)
+    with anyio.CancelScope() as scope:
+
+        async def runs(done: float, total: float | None, message: str | None) -> None:
+            scope.cancel()
+
+        await client.call_tool("linger", {}, progress_callback=runs)
+    say("linger", cancelled=scope.cancelled_caught)
     result = await client.call_tool("noticed", {})
     say("noticed", text=result.content[0].text)
 

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use tokio_util::sync::CancellationToken;
 
-const OP: Duration = Duration::from_secs(15);
+const OP: Duration = Duration::from_secs(180);
 const SETTLE: Duration = Duration::from_millis(30);
 
 fn made<T: DeserializeOwned>(value: Value) -> Result<T> {

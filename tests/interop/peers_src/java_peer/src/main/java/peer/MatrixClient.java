@@ -30,7 +30,7 @@ final class MatrixClient {
 
     private static final AcpJsonMapper JSON = AcpJsonMapper.createDefault();
 
-    private static final Duration OP = Duration.ofSeconds(15);
+    private static final Duration OP = Duration.ofSeconds(180);
 
     private final String cwd;
 

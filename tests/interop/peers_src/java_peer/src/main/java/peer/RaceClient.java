@@ -37,7 +37,7 @@ final class RaceClient {
 
     private RaceClient(StdioAcpClientTransport transport) {
         client = AcpClient.async(transport)
-            .requestTimeout(Duration.ofSeconds(15))
+            .requestTimeout(Duration.ofSeconds(180))
             .requestPermissionHandler(this::permission)
             .sessionUpdateConsumer(update -> Mono.empty())
             .build();
@@ -124,7 +124,7 @@ final class RaceClient {
         var transport = new StdioAcpClientTransport(AgentParameters.builder(arguments[3]).args(rest).build());
         RaceClient race = new RaceClient(transport);
         race.follow(plan);
-        race.client.closeGracefully().block(Duration.ofSeconds(10));
+        race.client.closeGracefully().block(Duration.ofSeconds(180));
     }
 
 }
