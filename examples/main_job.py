@@ -23,7 +23,7 @@ from acp_twisted import AcpClient, ClientSession
 from acp_twisted.schema import v1
 
 EXAMPLES = Path(__file__).resolve().parent
-STARTED = re.compile(rb"starting on (\d+)")
+STARTED = re.compile(rb"starting on (\d+)\n")
 
 
 class Twistd(ProcessProtocol):

@@ -29,7 +29,7 @@ from acp_twisted.service import AgentService, ClientService
 
 TESTS = Path(__file__).resolve().parent
 SECONDS = 180.0
-STARTED = re.compile(rb"ServerFactory starting on (\d+)")
+STARTED = re.compile(rb"ServerFactory starting on (\d+)\n")
 LISTEN = ("--listen", "tcp:0:interface=127.0.0.1")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from test_integration_twistd import SECONDS, Program
 
-SITE = re.compile(rb"AcpSite starting on (\d+)")
+SITE = re.compile(rb"AcpSite starting on (\d+)\n")
 TOKEN = "tok3n-of-alice"
 
 
