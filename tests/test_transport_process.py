@@ -625,3 +625,23 @@ def test_executable_missing(tmp_path: Path, argv: tuple[str, ...], cwd: str | No
     with pytest.raises(AgentStartError, match=why) as caught:
         command.executable(command.environment())
     assert words[0] in str(caught.value)
+
+
+@pytest.mark.parametrize("then", ["close", "abort"])
+@pytest.mark.parametrize("order", ["1 2 exit", "2 1 exit", "exit 1 2", "exit 2 1", "1 exit 2", "2 exit 1", "exit"])
+def test_hanging_up_at_the_last_words(then: str, order: str) -> None:
+    """
+    Whoever hangs up when he is given the agent's last line is told of one loss, and no timer goes on (B49).
+    """
+    agent = Agent()
+    transport = agent.transport
+    agent.receiver.on_remainder = transport.close if then == "close" else lambda: transport.abort("enough")
+    agent.say(b"1\nlast")
+    for step in order.split():
+        if step == "exit":
+            agent.exit(close=False)
+        else:
+            agent.process.lose(int(step))
+    pump(agent.clock, 0.2)
+    assert agent.receiver.names == ["made", "message", "remainder", "lost"]
+    assert agent.clock.getDelayedCalls() == []

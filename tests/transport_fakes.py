@@ -29,7 +29,7 @@ from acp_twisted.limits import Limits
 @implementer(IMessageReceiver)
 class RecordingReceiver:
     """
-    Writes down what it is told; C{on_message} may do more with a message.
+    Writes down what it is told; C{on_message} may do more with a message, and so with the other hooks.
 
     @ivar events: all of it, in order, as tuples.
     """
@@ -37,6 +37,7 @@ class RecordingReceiver:
     def __init__(self, on_message: Callable[[bytes], object] = lambda message: None) -> None:
         self.events: list[tuple[Any, ...]] = []
         self.on_message = on_message
+        self.on_remainder: Callable[[], object] = lambda: None
         self.on_end: Callable[[], object] = lambda: None
         self.on_lost: Callable[[], object] = lambda: None
         self.gone: Deferred[AcpConnectionError] = Deferred()
@@ -56,6 +57,7 @@ class RecordingReceiver:
 
     def remainder_received(self, message: bytes) -> None:
         self.events.append(("remainder", message))
+        self.on_remainder()
 
     def input_ended(self) -> None:
         self.events.append(("ended",))

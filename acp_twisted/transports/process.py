@@ -198,7 +198,8 @@ class ProcessTransport:
                 self._ending("the agent closed its standard input")
         elif not self._closing:
             self._inbound.flush()
-            self._ending("the agent closed its standard output")
+            if not self._closing:  # whoever got the last message may have hung up
+                self._ending("the agent closed its standard output")
         self._look()
 
     def processExited(self, reason: Failure) -> None:
@@ -350,6 +351,8 @@ class ProcessTransport:
             return
         if not self._closing:
             self._inbound.flush()
+            if self._lost or self._dying is not None:
+                return  # whoever got the last message has seen to the end
         self._lost = True
         self._inbound.stop()
         self._stop_timers()
