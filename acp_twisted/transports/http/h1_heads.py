@@ -46,7 +46,7 @@ class BoundedPool(HTTPConnectionPool):
         """
         See L{HTTPConnectionPool}.  A request on a connection that is being closed is sent, and its answer not read.
         """
-        if not connection.transport.disconnecting:
+        if not getattr(connection.transport, "disconnecting", False):  # no interface has it
             HTTPConnectionPool._putConnection(self, key, connection)
 
 
