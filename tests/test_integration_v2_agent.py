@@ -100,6 +100,20 @@ async def test_a_command_is_shown_as_a_terminal(real_reactor: Any, tmp_path: Any
     assert missing == -32002
 
 
+async def test_both_outputs_keep_their_order(real_reactor: Any, tmp_path: Any) -> None:
+    """
+    2.45: as at a terminal, whatever is read at once.
+    """
+
+    async def handler(request: object, context: PromptContext) -> None:
+        await context.execute("sh", ["-c", "for n in 1 2 3 4 5; do echo out; echo err >&2; done"])
+
+    half = LiveHalf(handler, real_reactor, str(tmp_path))
+    half.prompt()
+    await half.until_idle()
+    assert half.shown() == b"out\nerr\n" * 5
+
+
 async def test_a_cancelled_command_is_killed_before_idle(real_reactor: Any, tmp_path: Any) -> None:
     """
     V2N2, V2N8: the command ends with its work, and its end is reported before the idle.

@@ -93,10 +93,18 @@ async def test_a_command_runs_to_its_end(terminals: LocalTerminals, tmp_path: Pa
     ended = await wait(terminals, name)
     assert (ended.exit_code, ended.signal) == (3, None)
     shown = output(terminals, name)
-    assert sorted(shown.output.split()) == sorted([os.path.realpath(tmp_path), "b"])
+    assert shown.output == f"{os.path.realpath(tmp_path)}\nb\n"
     assert not shown.truncated
     assert shown.exit_status == v1.TerminalExitStatus(exit_code=3)
     assert (await wait(terminals, name)).exit_code == 3
+
+
+@pytest_twisted.ensureDeferred
+async def test_both_outputs_keep_their_order(terminals: LocalTerminals) -> None:
+    """1.144: as at a terminal, whatever is read at once."""
+    name = create(terminals, "for n in 1 2 3 4 5; do echo out; echo err >&2; done")
+    await wait(terminals, name)
+    assert output(terminals, name).output == "out\nerr\n" * 5
 
 
 @pytest_twisted.ensureDeferred

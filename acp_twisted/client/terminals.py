@@ -175,8 +175,9 @@ def _signal_name(number: int) -> str:
 
 class LocalTerminals:
     """
-    Answers the five C{terminal/} methods with processes of this machine.  Each has a process group of its own and no
-    input.  A command without arguments that is no program's name is a line for the shell.
+    Answers the five C{terminal/} methods with processes of this machine.  Each has a process group of its own, no
+    input, and one place for both of its outputs, which so keep their order.  A command without arguments that is no
+    program's name is a line for the shell.
 
     The directories say where a command may start, not where it may go: a command can do what this program can.
 
@@ -238,7 +239,7 @@ class LocalTerminals:
         session = self._watch(owner)
         terminal = Terminal(owner, None if session is None else session.turn, output, self._reactor)
         try:
-            start(self._reactor, executable, AgentCommand(argv, cwd), environment, terminal)
+            start(self._reactor, executable, AgentCommand(argv, cwd), environment, terminal, one_output=True)
         except (OSError, ValueError) as error:
             raise InternalError("The command could not be started", {"reason": str(error)}) from None
         terminal_id = f"terminal-{next(self._numbers)}"

@@ -158,6 +158,7 @@ async def run_command(
             AgentCommand(argv, directory),
             environment,
             protocol,
+            one_output=True,
         )
     except (OSError, ValueError) as error:
         context.say(v2.TerminalUpdate(terminal_id=terminal_id, exit_status=v2.TerminalExitStatus(exit_code=127)))
