@@ -15,7 +15,7 @@ from zope.interface.verify import verifyObject
 from acp_twisted.errors import HttpStatusError, LimitExceeded
 from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.limits import Limits
-from acp_twisted.transports.http.client import MAX_QUIET_SECONDS, QUIET_SECONDS
+from acp_twisted.transports.http.client_holds import MAX_QUIET_SECONDS, QUIET_SECONDS
 from acp_twisted.transports.http.client_streams import BACKOFF, READY_SECONDS
 
 UPDATE = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-1", "update": {}}}
@@ -260,6 +260,88 @@ def test_updates_come_before_the_answer_of_load() -> None:
         wire.clock.advance(QUIET_SECONDS / 2)
         session.event(UPDATE)
     assert result(2) in wire.messages
+
+
+def loading(limits: Limits | None = None) -> tuple[Wire, FakeExchange, FakeExchange]:
+    """A connection that has asked for session/load, its stream and the session's."""
+    wire = Wire(limits)
+    stream = wire.initialize()
+    wire.send(id=1, method="session/load", params={"sessionId": "s-1"})
+    session = wire.one("GET")
+    session.open()
+    wire.one("POST").accept()
+    return wire, stream, session
+
+
+def comment(stream: FakeExchange, text: str) -> None:
+    """A comment on a stream."""
+    stream.reader.body_received(f": {text}\n\n".encode())
+
+
+def test_a_marked_answer_waits_for_its_mark() -> None:
+    """
+    J4: what a server of ours marks as behind the updates of its session comes behind them, however long a network
+    keeps them back, and at once when they are there.
+    """
+    wire, stream, session = loading()
+    comment(stream, "acp behind 7")
+    stream.event(result(1))
+    session.event(UPDATE)
+    comment(session, "acp mark 6")
+    wire.clock.pump([QUIET_SECONDS] * 300)
+    assert wire.messages[1:] == [UPDATE]
+    session.reader.body_received(f"data: {json.dumps(UPDATE)}\n\n: acp mark 7\n\n".encode())
+    assert wire.messages[1:] == [UPDATE, UPDATE, result(1)]
+    wire.send(id=2, method="session/load", params={"sessionId": "s-1"})
+    wire.one("POST").accept()
+    comment(session, "acp mark 8")
+    comment(stream, "acp behind 8")
+    stream.event(result(2))
+    assert wire.messages[-1] == result(2)
+    assert not [call for call in wire.clock.getDelayedCalls() if "Holds" in str(call)]
+
+
+def test_a_mark_that_does_not_come() -> None:
+    """An answer is delivered though its mark was lost with the session's stream, or never sent."""
+    wire, stream, session = loading()
+    comment(stream, "acp behind 1")
+    stream.event(result(1))
+    session.end()
+    wire.clock.pump([QUIET_SECONDS] * 3)
+    again = wire.one("GET")
+    again.open()
+    again.event(UPDATE)
+    wire.clock.pump([QUIET_SECONDS] * 10)
+    assert wire.messages[1:] == [UPDATE]
+    wire.clock.pump([QUIET_SECONDS] * 15)
+    assert wire.messages[1:] == [UPDATE, result(1)]
+    wire, stream, _ = loading(Limits(stall_timeout=5.0))
+    comment(stream, "acp behind 1")
+    stream.event(result(1))
+    wire.clock.pump([QUIET_SECONDS] * 49)
+    assert wire.messages[1:] == []
+    wire.clock.pump([QUIET_SECONDS] * 3)
+    assert wire.messages[1:] == [result(1)]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_answer_does_not_overtake_what_is_not_read(marked: bool) -> None:
+    """J4, rule 6: a receiver that pauses gets the updates before the answer, however long the pause."""
+    wire, stream, session = loading(Limits(stall_timeout=3.0))
+    if marked:
+        comment(stream, "acp behind 1")
+    stream.event(result(1))
+    wire.transport.pauseProducing()
+    assert session.paused
+    wire.clock.pump([QUIET_SECONDS] * 100)
+    wire.clock.advance(QUIET_SECONDS * 0.99)
+    wire.transport.resumeProducing()
+    wire.clock.advance(QUIET_SECONDS / 2)
+    session.event(UPDATE)
+    if marked:
+        comment(session, "acp mark 1")
+    wire.clock.pump([QUIET_SECONDS] * 10)
+    assert wire.messages[1:] == [UPDATE, result(1)]
 
 
 def test_a_cut_connection_still_brings_what_came() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from h2.events import DataReceived
 from h2.settings import SettingCodes
 from h2_server_fakes import Wire, connect, sending_calls
 from http_server_fakes import EVENTS, INITIALIZE, JSON, Server
@@ -104,6 +105,46 @@ def test_others_go_on_beside_a_stopped_one() -> None:
     streams.wire.open_windows()
     streams.wire.run()
     assert streams.texts(slow) == ["x" * 100_000]
+    streams.over()
+
+
+def test_the_answer_to_load_waits_for_its_turn() -> None:
+    """
+    The answer to session/load is behind the updates that were sent before it also on the wire, where both streams take
+    turns (J4, design rule 5).
+    """
+    streams = Streams()
+    connection, session = streams.wire.request("GET", {**EVENTS, **streams.ids}), streams.open("s1")
+    load = {"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": {"sessionId": "s1"}}
+    headers = {**JSON, **streams.ids, "Acp-Session-Id": "s1"}
+    streams.wire.request("POST", headers, json.dumps(load).encode())
+    for n in range(50):
+        streams.update("s1", 1, str(n))
+    streams.send({"jsonrpc": "2.0", "id": 2, "result": {}})
+    streams.wire.run()
+    assert streams.texts(session) == [str(n) for n in range(50)]
+    data = [each for each in streams.wire.events if isinstance(each, DataReceived)]
+    order = [each.stream_id for each in data if each.stream_id in (connection, session) and b"data:" in each.data]
+    assert order == [session] * 50 + [connection]
+    streams.over()
+
+
+def test_a_load_that_is_not_read() -> None:
+    """A session's reader that takes nothing keeps the answer back until it goes away, and no other."""
+    streams = Streams(more=1_000_000)
+    connection, session = streams.wire.request("GET", {**EVENTS, **streams.ids}), streams.open("s1")
+    load = {"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": {"sessionId": "s1"}}
+    streams.wire.request("POST", {**JSON, **streams.ids, "Acp-Session-Id": "s1"}, json.dumps(load).encode())
+    streams.wire.reading = False
+    streams.update("s1", 66_000)
+    streams.send({"jsonrpc": "2.0", "id": 2, "result": {}})
+    streams.send({"jsonrpc": "2.0", "method": "_note"})
+    streams.wire.run()
+    assert b"_note" in streams.wire.bodies[connection]
+    assert b'"id"' not in streams.wire.bodies[connection]
+    streams.wire.client.reset_stream(session)
+    streams.wire.run()
+    assert b'"id"' in streams.wire.bodies[connection]
     streams.over()
 
 

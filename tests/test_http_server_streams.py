@@ -108,6 +108,41 @@ def test_the_answer_to_load_waits_for_the_replay() -> None:
     assert kinds(connection.events()) == ["_note", 2]
 
 
+def test_the_place_of_an_answer_is_marked() -> None:
+    """
+    A client of ours can tell what the answer to session/load is behind: the streams may be sockets of their own, and
+    a network keeps no order between them (J4).  Another client sees comments.
+    """
+    raw = Raw()
+    connection, session = raw.remote.open(), raw.remote.open("old")
+    for id, kept in ((2, False), (3, True), (4, False)):
+        raw.remote.call(id, "session/load", {"sessionId": "old"}, "old")
+        if kept:
+            session.lose()
+        raw.update("old", "one")
+        raw.answer(id)
+    session = raw.remote.open("old")
+    raw.remote.call(5, "session/load", {"sessionId": "another"}, "another")
+    raw.answer(5)
+    (last,) = session.answers()
+    assert marks_in(session) == ["one", "mark 2", "one", "mark 3"]
+    assert kinds(last.events()) == ["session/update"] * 2
+    assert marks_in(connection) == ["behind 1", 2, "behind 2", 3, "behind 3", 4, 5]
+
+
+def marks_in(wire: Wire) -> list[Any]:
+    """What came on an event stream, with the marks in it: the ids of answers, and the texts of updates."""
+    (answer,) = wire.answers()
+    found: list[Any] = []
+    for block in answer.body.decode().split("\n\n"):
+        if block.startswith("data: "):
+            event = json.loads(block.removeprefix("data: "))
+            found.append(event["id"] if "id" in event else event["params"]["text"])
+        elif block.startswith(": acp "):
+            found.append(block.removeprefix(": acp "))
+    return found
+
+
 def test_the_answer_to_load_does_not_wait_for_nobody() -> None:
     """A client that opens no stream for the session it loads, or loses it, gets its answer all the same."""
     raw = Raw()

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from acp_twisted.jsonrpc.framing import HEAD_BYTES, TAIL_BYTES, Oversized
+from acp_twisted.transports.http.marks import behind, mark
+from acp_twisted.transports.http.sse import COMMENT
 from acp_twisted.transports.http.sse_parser import EventStreamParser, ServerEvent
 
 
@@ -112,6 +114,20 @@ def test_a_limit_of_nothing_is_refused() -> None:
     """A limit lets at least one byte through."""
     with pytest.raises(ValueError, match="at least 1"):
         EventStreamParser(0)
+
+
+def test_marks() -> None:
+    """J4: the comments of our servers count, in pieces of any size; any other comment is passed over."""
+    stream = mark(3) + b"data: a\n\n" + behind(12) + COMMENT + b": acp behind\n: acp behind -1\ndata: b\n\ndata: c\n\n"
+    for size in (1, 7, len(stream)):
+        parser = EventStreamParser(9)
+        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+        events = [event for piece in pieces for event in parser.feed(piece)]
+        assert [(event.message, event.behind) for event in events] == [(b"a", 0), (b"b", 12), (b"c", 0)]
+        assert parser.mark == 3
+    for other in (b": acp mark x\n", b": acp mark 9999999999999999\n", b"acp mark 1\n", b":\n", b": acp mark\n"):
+        parser.feed(other)
+        assert parser.mark == 3
 
 
 LINES = st.sampled_from(

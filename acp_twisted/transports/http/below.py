@@ -137,9 +137,11 @@ class Backlog:
 
     def __init__(self, connection: Any, stream_id: int, emptied: Callable[[], None]) -> None:
         """
-        @param emptied: called from the reactor, once the socket has taken all of what was too much.
+        @param emptied: called from the reactor, once the socket has taken all of what was too much, or all of what
+            L{is_empty} was asked for.
         """
         self.is_full = False
+        self._is_awaited = False
         self._connection = connection
         self._stream_id = stream_id
         self._emptied = emptied
@@ -157,6 +159,13 @@ class Backlog:
         if self._size > BACKLOG or self._connection._consumerBlocked is not None:
             self.is_full = True
 
+    def is_empty(self) -> bool:
+        """
+        Whether nothing waits.  If something does, C{emptied} is called when it does no more.
+        """
+        self._is_awaited = bool(self._connection._outboundStreamQueues.get(self._stream_id))
+        return not self._is_awaited
+
     def left(self) -> int:
         """
         How many bytes wait.
@@ -169,8 +178,8 @@ class Backlog:
         Nothing waits any more.
         """
         self._size = 0
-        if self.is_full:
-            self.is_full = False
+        if self.is_full or self._is_awaited:
+            self.is_full = self._is_awaited = False
             # Not from inside of Twisted's loop, which goes on with a stream that must be there still.
             self._connection._reactor.callLater(0, self._emptied)
 

@@ -21,6 +21,7 @@ from acp_twisted.jsonrpc.framing import Oversized
 from acp_twisted.jsonrpc.messages import Id, Response, error_bytes, parse
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.answers import JSON, Answer, status_words
+from acp_twisted.transports.http.client_holds import Holds
 from acp_twisted.transports.http.client_posts import CONNECTION, Post, Posts
 from acp_twisted.transports.http.client_routes import (
     CANCEL,
@@ -41,19 +42,6 @@ _log = Logger()
 CONNECTION_ID: Final = b"Acp-Connection-Id"
 SESSION_ID: Final = b"Acp-Session-Id"
 PROTOCOL_VERSION: Final = b"Acp-Protocol-Version"
-
-QUIET_SECONDS: Final = 0.1
-"""
-An answer that comes over the connection's stream, and belongs to a session whose own stream is open (that of
-C{session/load}), is delivered once the session's stream has brought nothing for so long: the updates before it have a
-way of their own.
-"""
-
-QUIET_TURNS: Final = 5
-"""And for so many turns of the reactor: on a busy machine the time may be over before anybody has looked."""
-
-MAX_QUIET_SECONDS: Final = 2.0
-"""How long it waits at most."""
 
 _DEAD: Final = frozenset({401, 403, 404, 410})
 """The server does not know us, or not any more."""
@@ -108,13 +96,13 @@ class HttpClientTransport:
         self._cookies = cookies
         self._routes = Routes(limits)
         self._inbox = Inbox(receiver)
+        self._holds = Holds(self._inbox, limits, clock)
         self._posts = Posts(self, limits, clock)
         self._stream: EventStream | None = None
         self._sessions: dict[str, _Session] = {}
         self._initialize: Post | None = None
         self._initialize_exchange: Exchange | None = None
         self._version: bytes | None = None
-        self._held: dict[IDelayedCall, bytes] = {}
         self._paused_by_receiver = False
         self._held_by_output = False
         self._closing = False
@@ -161,7 +149,7 @@ class HttpClientTransport:
             return
         self._closing = True
         self._inbox.stop()
-        self._forget_held()
+        self._holds.forget()
         self._set_reading(True)
         if self.connection_id is None:
             self._goodbye()
@@ -251,8 +239,11 @@ class HttpClientTransport:
     def stream_headers(self, headers: dict[bytes, list[bytes]]) -> None:
         self._cookies.store(headers.get(b"set-cookie", ()))
 
-    def stream_brought(self, stream: EventStream, message: bytes | Oversized) -> None:
-        self._arrived(stream, message)
+    def stream_brought(self, stream: EventStream, message: bytes | Oversized, behind: int) -> None:
+        self._arrived(stream, message, behind)
+
+    def stream_marked(self, stream: EventStream) -> None:
+        self._holds.marked(stream)
 
     def stream_ready(self, stream: EventStream) -> None:
         if stream.session_id is not None:
@@ -386,7 +377,7 @@ class HttpClientTransport:
                     session.stream.open()
         self._arrived(None, message)
 
-    def _arrived(self, stream: EventStream | None, message: bytes | Oversized) -> None:
+    def _arrived(self, stream: EventStream | None, message: bytes | Oversized, behind: int = 0) -> None:
         if self._closing or self._ending:
             return
         if isinstance(message, Oversized):
@@ -402,7 +393,7 @@ class HttpClientTransport:
         if asked is not None and asked.session_id is not None:
             if isinstance(parsed, Response) and parsed.error is None:
                 self._session_answered(asked)
-            if stream_id is None and stream is not None and self._hold(message, asked.session_id):
+            if stream_id is None and stream is not None and self._hold(message, asked.session_id, behind):
                 return
         self._inbox.put(message)
 
@@ -427,33 +418,15 @@ class HttpClientTransport:
         elif session.refused == 404:
             self._session_known(session.id)
 
-    def _hold(self, message: bytes, session_id: str) -> bool:
+    def _hold(self, message: bytes, session_id: str, behind: int) -> bool:
         """
-        @return: whether the answer waits for its session's stream to fall silent.
+        @return: whether the answer waits for what its session's stream has before it.
         """
         session = self._sessions.get(session_id)
         stream = None if session is None else session.stream
         if stream is None or stream.closed:
             return False
-        began = self._clock.seconds()
-
-        def look(previous: IDelayedCall | None, turns: int, heard: float) -> None:
-            if previous is not None:
-                del self._held[previous]
-            now = self._clock.seconds()
-            rest = QUIET_SECONDS - (now - max(stream.last_heard, began))
-            if stream.last_heard != heard:
-                turns = 0  # it has brought something meanwhile
-            if now - began >= MAX_QUIET_SECONDS or stream.closed or (rest <= 0 and turns >= QUIET_TURNS):
-                self._inbox.put(message)
-                return
-            later = turns + 1 if rest <= 0 else 0
-            timer: list[IDelayedCall] = []
-            heard = stream.last_heard
-            timer.append(self._clock.callLater(max(rest, 0), lambda: look(timer[0], later, heard)))
-            self._held[timer[0]] = message
-
-        look(None, 0, stream.last_heard)
+        self._holds.put(message, stream, behind)
         return True
 
     def _set_reading(self, reading: bool) -> None:
@@ -468,6 +441,7 @@ class HttpClientTransport:
                 else:
                     stream.pause()
         if reading:
+            self._holds.resumed()
             self._inbox.resume()
 
     # ---- refusals
@@ -527,14 +501,7 @@ class HttpClientTransport:
             data = {"status": status, "body": text.decode("utf-8", "replace")} if status else None
             message = error_bytes(id, InternalError(why, data))
             # The caller may still be inside of send.
-            timer: list[IDelayedCall] = []
-
-            def deliver() -> None:
-                del self._held[timer[0]]
-                self._inbox.put(message)
-
-            timer.append(self._clock.callLater(0, deliver))
-            self._held[timer[0]] = message
+            self._holds.later(message)
 
     # ---- the end
 
@@ -560,10 +527,7 @@ class HttpClientTransport:
                 stream.close()
         if self._why is not None:
             # What arrived before the end still counts; it may be an answer.
-            for timer, message in list(self._held.items()):
-                timer.cancel()
-                self._inbox.put(message)
-            self._held.clear()
+            self._holds.flush()
         dead = isinstance(self._why, HttpStatusError) and self._why.status in _DEAD
         if self.connection_id is None or dead:
             self._clock.callLater(0, self._leave)
@@ -588,11 +552,6 @@ class HttpClientTransport:
         why = self._why or AcpConnectionError("the connection was closed")
         with _log.failuresHandled("a receiver failed at the end of its connection"):
             self.receiver.connection_lost(Failure(why))
-
-    def _forget_held(self) -> None:
-        for timer in self._held:
-            timer.cancel()
-        self._held.clear()
 
 
 def _status_error(what: str, status: int) -> HttpStatusError:

@@ -40,9 +40,14 @@ class StreamOwner(Protocol):
     The transport that a stream belongs to.
     """
 
-    def stream_brought(self, stream: EventStream, message: bytes | Oversized) -> None:
+    def stream_brought(self, stream: EventStream, message: bytes | Oversized, behind: int) -> None:
         """
-        A message.
+        A message, and the number of the mark on another stream that it comes behind; 0 for none.
+        """
+
+    def stream_marked(self, stream: EventStream) -> None:
+        """
+        A mark has come, behind all that came before it.
         """
 
     def stream_ready(self, stream: EventStream) -> None:
@@ -82,6 +87,8 @@ class EventStream:
     @ivar closed: whether it is over.
     @ivar ready: whether L{StreamOwner.stream_ready} was called.
     @ivar last_heard: when it last brought something.
+    @ivar mark: the number of the last mark that came.
+    @ivar opened: how often it was asked for.
     """
 
     def __init__(
@@ -99,6 +106,8 @@ class EventStream:
         self.closed = False
         self.ready = False
         self.last_heard = clock.seconds()
+        self.mark = 0
+        self.opened = 0
         self._owner = owner
         self._ask = ask
         self._limits = limits
@@ -175,9 +184,12 @@ class EventStream:
             if event.event_id and not self._is_new(event.event_id):
                 continue
             self.last_heard = self._clock.seconds()
-            self._owner.stream_brought(self, event.message)
+            self._owner.stream_brought(self, event.message, event.behind)
             if self.closed:
                 return
+        if self._parser.mark > self.mark:
+            self.mark = self._parser.mark
+            self._owner.stream_marked(self)
 
     def response_ended(self, failure: Failure | None) -> None:
         self._exchange = None
@@ -195,6 +207,7 @@ class EventStream:
 
     def _connect(self) -> None:
         self._retry = None
+        self.opened += 1
         self._status = 0
         self._good = self._brought = False
         self._text = b""

@@ -23,6 +23,7 @@ from acp_twisted.interfaces import ILaneReceiver, IMessageReceiver, IMessageTran
 from acp_twisted.jsonrpc.messages import Id, error_bytes, id_key
 from acp_twisted.jsonrpc.routing import Envelope, read_envelope
 from acp_twisted.limits import Limits
+from acp_twisted.transports.http.gates import Gates
 from acp_twisted.transports.http.rules import (
     CONNECTION_ID,
     ENDS_SESSION,
@@ -79,17 +80,6 @@ class _Initialize:
     timer: IDelayedCall
 
 
-@frozen
-class _Gated:
-    """
-    An answer for the connection's stream that must not overtake what was sent before it on a session's.
-    """
-
-    message: bytes
-    behind: EventStream
-    position: int
-
-
 @implementer(IMessageTransport)
 class HttpConnection:
     """
@@ -132,7 +122,7 @@ class HttpConnection:
         self._delivering: tuple[Hashable, _Route] | None = None
         self._posts: deque[Post] = deque()
         self._posted_bytes = 0
-        self._gated: list[_Gated] = []
+        self._gates = Gates(self)
         self._kept = 0
         self._full_streams = 0
         self._paused_by_receiver = False
@@ -252,9 +242,7 @@ class HttpConnection:
         self._closing = True
         self.is_open = False
         self._refuse_posts()
-        for gated in self._gated:
-            self._stream(None).push(gated.message)
-        self._gated = []
+        self._gates.close()
         for stream in list(self._streams.values()):
             stream.close()
         self._end_if_flushed()
@@ -356,9 +344,8 @@ class HttpConnection:
             self._note_success(envelope, route)
         if route.method in ON_CONNECTION_STREAM and route.session is not None:
             before = self._streams.get(route.session)
-            if before is not None and before.has_reader and before.written < before.pushed:
-                self._gated.append(_Gated(message, before, before.pushed))
-                self.stream_grown(len(message))
+            if before is not None:
+                self._gates.put(message, before)
                 return
         self._stream(route.stream).push(message)
 
@@ -407,8 +394,8 @@ class HttpConnection:
         """
         See L{StreamOwner<acp_twisted.transports.http.sse.StreamOwner>}.
         """
-        if self._gated:
-            self._open_gates()
+        if self._gates:
+            self._gates.look()
         key = stream.key
         if key is not None and stream.is_empty and not stream.has_reader and self._streams.get(key) is stream:
             del self._streams[key]
@@ -440,14 +427,11 @@ class HttpConnection:
         why = f"nobody has read {what} for {self._limits.stall_timeout:g} s, and it is full (Limits.stall_timeout)"
         self._end(AcpConnectionError(why, Failure(LimitExceeded(why))))
 
-    def _open_gates(self) -> None:
-        waiting, self._gated = self._gated, []
-        for each in waiting:
-            if each.behind.has_reader and each.behind.written < each.position:
-                self._gated.append(each)
-            else:
-                self.stream_grown(-len(each.message))
-                self._stream(None).push(each.message)
+    def gate_opened(self, message: bytes, behind: int) -> None:
+        """
+        See L{GateOwner<acp_twisted.transports.http.gates.GateOwner>}.
+        """
+        self._stream(None).push(message, behind)
 
     # ---- initialize
 
@@ -549,7 +533,7 @@ class HttpConnection:
                 timer.cancel()
         self._ticker = self._idle = self._absence = None
         self._refuse_posts()
-        self._gated = []
+        self._gates.drop()
         for stream in list(self._streams.values()):
             stream.drop()
         self._streams = {}

@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.limits import KiB, Limits
+from acp_twisted.transports.http import marks
 from acp_twisted.transports.http.below import Backlog, abort_exchange, watch_backlog
 
 SLICE: Final = 128 * KiB
@@ -102,11 +103,30 @@ class EventStream:
         """
         return not self._events
 
-    def push(self, message: bytes) -> None:
+    def is_out(self, position: int) -> bool:
+        """
+        Whether so many events have left for the socket of the reader, as far as this can be known.  If not, the owner's
+        C{stream_moved} is called when they have.
+        """
+        return self.written >= position and (self._reader is None or self._reader.is_out())
+
+    def push(self, message: bytes, behind: int = 0) -> None:
         """
         Write a message, or keep it.
+
+        @param behind: the number of a mark on another stream that the message comes behind; see
+            L{marks<acp_twisted.transports.http.marks>}.
         """
         event = frame_event(message)
+        self._put(marks.behind(behind) + event if behind else event)
+
+    def mark(self, number: int) -> None:
+        """
+        Write a mark, or keep it.
+        """
+        self._put(marks.mark(number))
+
+    def _put(self, event: bytes) -> None:
         self.pushed += 1
         reader = self._reader
         # Not from inside of a write: the last part of a longer event may not be out yet.
@@ -199,6 +219,13 @@ class EventStream:
         else:
             self._mind_absence()
         self._owner.stream_moved(self)
+
+    def reader_out(self, reader: Reader) -> None:
+        """
+        All that was written to the reader has left for its socket.
+        """
+        if reader is self._reader:
+            self._owner.stream_moved(self)
 
     # ---- inside
 
@@ -313,7 +340,7 @@ class Reader:
         request.setHeader(b"cache-control", b"no-cache")
         request.setHeader(b"x-accel-buffering", b"no")
         request.registerProducer(self, True)
-        self._backlog = watch_backlog(request, self._see)
+        self._backlog = watch_backlog(request, self._emptied)
         self.write(COMMENT)
 
     def write(self, data: bytes) -> None:
@@ -365,6 +392,18 @@ class Reader:
             self._stream.reader_stuck(self)
         else:
             self._stream.reader_ready(self)
+
+    def is_out(self) -> bool:
+        """
+        Whether nothing of what was written waits for the socket to be free.  If it does, C{reader_out} is called.  Over
+        HTTP/1.1 the socket has a buffer of its own, which counts as the socket.
+        """
+        return self._backlog is None or self._backlog.is_empty()
+
+    def _emptied(self) -> None:
+        self._see()
+        if not self._over:
+            self._stream.reader_out(self)
 
     def has_taken_some(self) -> bool:
         """

@@ -13,6 +13,7 @@ from typing import Final
 from attrs import frozen
 
 from acp_twisted.jsonrpc.framing import HEAD_BYTES, TAIL_BYTES, Oversized
+from acp_twisted.transports.http.marks import read_behind, read_mark
 
 MAX_FIELD_BYTES: Final = 1024
 """
@@ -31,21 +32,24 @@ class ServerEvent:
 
     @ivar message: its data, as bytes; what should be UTF-8 is the reader's to find out.
     @ivar event_id: the stream's last event id when it ended; empty when the server gives none.
+    @ivar behind: the number of the mark that it comes behind, by L{marks<acp_twisted.transports.http.marks>}; or 0.
     """
 
     message: bytes | Oversized
     event_id: bytes
+    behind: int = 0
 
 
 class EventStreamParser:
     """
     Cuts an event stream into its events.
 
-    Lines end with CR, LF or both.  Comments, unknown fields, events without data and events of a type of their own are
-    passed over.  Data longer than the limit is skipped to the end of its event.  Every byte is looked at once, and at
-    most the limit and one chunk are held.
+    Lines end with CR, LF or both.  Comments that are no L{marks<acp_twisted.transports.http.marks>}, unknown fields,
+    events without data and events of a type of their own are passed over.  Data longer than the limit is skipped to the
+    end of its event.  Every byte is looked at once, and at most the limit and one chunk are held.
 
     @ivar last_event_id: the C{id} of the last event that ended; it holds until another comes.
+    @ivar mark: the number of the last mark.
     @ivar retry: how many milliseconds the server wants a reader to wait before it comes back; L{None} if it did not
         say.
     """
@@ -58,6 +62,7 @@ class EventStreamParser:
         if max_message_bytes < 1:
             raise ValueError("max_message_bytes must be at least 1")
         self.last_event_id = b""
+        self.mark = 0
         self.retry: int | None = None
         self._limit = max_message_bytes
         self._line = bytearray()
@@ -68,6 +73,7 @@ class EventStreamParser:
         self._blank_line = True
         self._id = b""
         self._type = b""
+        self._behind = 0
         self._data = bytearray()
         self._data_lines = 0
         self._size = 0
@@ -190,6 +196,9 @@ class EventStreamParser:
                 self._id = value
         elif name == b"retry" and value.isdigit() and len(value) <= 9:
             self.retry = int(value)
+        elif not name:
+            self.mark = read_mark(value) or self.mark
+            self._behind = read_behind(value) or self._behind
 
     def _end_event(self, events: list[ServerEvent]) -> None:
         self.last_event_id = self._id
@@ -198,7 +207,8 @@ class EventStreamParser:
             if self._skipping_data:
                 message = Oversized(bytes(self._data), self._size, self._tail)
             if message:
-                events.append(ServerEvent(message, self.last_event_id))
+                events.append(ServerEvent(message, self.last_event_id, self._behind))
+                self._behind = 0
         self._type = b""
         self._data.clear()
         self._data_lines = self._size = 0
