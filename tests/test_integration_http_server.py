@@ -97,7 +97,8 @@ class Raw(Protocol):
         """The answer of that number, whole."""
 
         def whole() -> bool:
-            return self.data.count(b"HTTP/1.1 ") >= count and list(read_answers(self.data))[count - 1].whole
+            answers = list(read_answers(self.data))
+            return len(answers) >= count and answers[count - 1].whole
 
         await self.until(whole)
         return list(read_answers(self.data))[count - 1]
