@@ -26,7 +26,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
-PYTEST_SECONDS = 45 * 60
+PYTEST_SECONDS = 60 * 60
 OTHER_SECONDS = 20 * 60
 FEW = 3
 
