@@ -4,6 +4,7 @@ The end of a connection over TLS whose peer closes it, on Twisted's own TLS and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from http_server_fakes import EVENTS, Server
+from mcp_parts import tools_server
 from OpenSSL import SSL
 from test_integration_tls import write_certificate
 from transport_fakes import RecordingFactory
@@ -26,6 +28,8 @@ from twisted.python.failure import Failure
 from twisted.web.server import Site
 
 from acp_twisted.limits import Limits
+from acp_twisted.mcp.resource import McpResource
+from acp_twisted.mcp.versions import META_VERSION, STATELESS
 from acp_twisted.transports.http.h2_client import H2ClientProtocol
 from acp_twisted.transports.http.site import place
 from acp_twisted.transports.stream import ServerFactory
@@ -201,6 +205,35 @@ def test_an_event_stream_on_somebody_s_site(tmp_path: Path) -> None:
     link.drain()
     assert link.socket.lost
     assert not stream.has_reader
+
+
+def test_a_tool_s_events_on_somebody_s_site(tmp_path: Path) -> None:
+    """A client of MCP that leaves while much is on its way to it ends its call, whatever site the resource is in."""
+    reactor = Reactor()
+    server, noticed = tools_server()
+    site = Site(place(McpResource(server, reactor, hosts=None), "/mcp"), reactor=reactor)
+    link = Link(tmp_path, reactor, site)
+    meta = {META_VERSION: STATELESS, "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 1}
+    params = {"name": "hang", "_meta": meta}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    headers = {
+        "Host": "localhost",
+        "Accept": "application/json, text/event-stream",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "MCP-Protocol-Version": STATELESS,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "hang",
+    }
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    link.write(("\r\n".join(["POST /mcp HTTP/1.1", *lines]) + "\r\n\r\n" + body).encode())
+    (context,) = noticed["contexts"]
+    context.progress(1, message="x" * 100_000)
+    reactor.advance(0)
+    link.close()
+    link.drain()
+    assert link.socket.lost
+    assert noticed["cancelled"] == [("disconnected",)]
 
 
 def test_what_is_no_tls(tmp_path: Path) -> None:
