@@ -108,7 +108,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """
     C{--chaos SEED}: see L{chaos}.
     """
-    parser.addoption("--chaos", type=int, metavar="SEED", help="run under a reactor that is unfair, and slow at random")
+    parser.addoption("--chaos", type=int, metavar="SEED", help="run under a reactor without habits")
 
 
 def pytest_configure(config: pytest.Config) -> None:
