@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from wire import RecordingTransport, Wire, failure, no_result, success
 
-from acp_twisted.errors import AcpConnectionError
+from acp_twisted.errors import AcpConnectionError, RequestCancelled
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.router import TAKEN
 from acp_twisted.limits import Limits
@@ -146,6 +146,19 @@ def test_callback_of_a_failed_call_may_ask_again(wire: Wire) -> None:
     wire.lose()
     failure(again, AcpConnectionError)
     assert wire.peer.pending_requests == 0
+    assert wire.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("end", ["lose", "input_ended", "shutdown"])
+def test_callback_of_a_failed_call_may_cancel_another(wire: Wire, end: str) -> None:
+    """Who is told that nothing can be answered any more may give up what else he asked (P5, B75)."""
+    first, second, third = (wire.peer.call("m") for _ in range(3))
+    first.addErrback(lambda _: second.cancel())
+    {"lose": wire.lose, "input_ended": wire.peer.input_ended, "shutdown": wire.peer.shutdown}[end]()
+    success(first)
+    failure(second, RequestCancelled)
+    failure(third, AcpConnectionError)
+    assert wire.cancels == []
     assert wire.clock.getDelayedCalls() == []
 
 

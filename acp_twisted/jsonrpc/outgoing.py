@@ -168,7 +168,8 @@ class Outgoing:
         self.closed = error
         pending, self._pending = self._pending, {}
         for entry in pending.values():
-            self._over(entry)
+            self._over(entry)  # all of them first: who is told of one may cancel others
+        for entry in pending.values():
             _deliver(entry, error)
 
     def _take(self, given: Id) -> Pending | None:
