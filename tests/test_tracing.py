@@ -141,6 +141,20 @@ def test_how_requests_end(logged_errors: LoggedErrors) -> None:
     ]
 
 
+def test_requests_that_end_with_each_other() -> None:
+    """A request whose answer comes from the end of another, as the link goes, ends once (design rule 1)."""
+    notes = Notes()
+    second: Deferred[int] = Deferred()
+    builder = agent(lambda request: None).instrument(notes)
+    builder.ext_request_handler("_first", lambda params: Deferred(lambda _: second.callback(1)))
+    builder.ext_request_handler("_second", lambda params: second)
+    half = AgentHalf(builder.build())
+    half.send({"id": 1, "method": "_first"}, {"id": 2, "method": "_second"})
+    notes.take()
+    half.lose()
+    assert notes.take() == ["got _first: AcpConnectionError", "got _second: AcpConnectionError"]
+
+
 def test_an_instrument_that_fails_does_no_harm(logged_errors: LoggedErrors) -> None:
     """What it raises is logged; the message goes its way, once (design rule 7)."""
 

@@ -579,8 +579,8 @@ class Peer:
         requests, self._incoming = self._incoming, {}
         self._batches.clear()
         for request in requests.values():
-            # No answer can be sent any more, whoever would give it.
-            request.answered = True
+            request.answered = True  # none can be answered any more, whoever would do it: the end of one may bring it
+        for request in requests.values():
             if request.ended is not None:
                 request.ended(lost)
             self._stop(request, "connectionLost")
