@@ -713,6 +713,47 @@ def test_handler_that_is_cancelled_before_it_has_returned(wire: Wire) -> None:
     assert slow.cancelled == 1
 
 
+def test_raising_canceller_of_a_handler_that_was_cancelled_before_it_has_returned(
+    wire: Wire, logged_errors: list[Any]
+) -> None:
+    """It is contained there as well (design rule 7, B75)."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't be cancelled")
+
+    def handler(_: object) -> Deferred[object]:
+        wire.cancel(1)
+        return Deferred(refuse)
+
+    wire.router.requests["m"] = handler
+    wire.request(1, "m")
+    assert wire.answers(1) == CANCELLED
+    assert len(logged_errors) == 1
+    logged_errors.clear()
+
+
+@pytest.mark.parametrize("end", ["lose", "shutdown"])
+def test_cancellation_that_ends_the_link_cancels_the_handler_once(wire: Wire, end: str) -> None:
+    """A callback of the cancellation that closes the connection does not cut short what the handler does last (X9)."""
+    last: Deferred[None] = Deferred()
+    done: list[str] = []
+
+    async def handler(request: IncomingRequest) -> None:
+        request.token.on_cancel(wire.lose if end == "lose" else wire.peer.shutdown)
+        try:
+            await Deferred()
+        finally:
+            await last
+            done.append("cleaned up")
+
+    wire.router.requests["m"] = handler
+    wire.request(1, "m")
+    wire.cancel(1)
+    last.callback(None)
+    assert done == ["cleaned up"]
+    assert wire.answers(1) == ([] if end == "lose" else CANCELLED)
+
+
 def test_token_taken_late_is_already_set(wire: Wire) -> None:
     """A token that is looked at only after the cancellation says so, however often it is asked (C18)."""
     taken: list[IncomingRequest] = []

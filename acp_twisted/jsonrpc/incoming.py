@@ -74,8 +74,9 @@ class IncomingRequest:
         """
         self._work = work
         work.addCallbacks(self.respond, self.fail_with)
-        if self.token.cancelled:
-            work.cancel()  # it was cancelled from within its own handler, which had not returned yet
+        if self.token.cancelled:  # from within its own handler, which had not returned yet
+            with _log.failuresHandled("cancelling {method} failed", method=self.method):
+                self._cancel_work()
 
     def fail_with(self, failure: Failure) -> None:
         """
@@ -92,6 +93,14 @@ class IncomingRequest:
         Cancel the handler.  What it answers from within that, a partial result say, counts (X5); else it is -32800.
         """
         self.token.cancel(trigger)
-        if self._work is not None:
-            self._work.cancel()
+        self._cancel_work()
         self.fail(RequestCancelled())
+
+    def _cancel_work(self) -> None:
+        """
+        Cancel it once: whoever is told of a cancellation may bring the next one, and a handler that cleans up after the
+        first is not cut short.
+        """
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
