@@ -376,6 +376,33 @@ def test_prepared_call_that_was_cancelled_is_never_sent(wire: Wire) -> None:
     settled(wire)
 
 
+@pytest.mark.parametrize("also", ["nothing", "close"])
+def test_prepared_call_that_is_cancelled_by_what_it_lets_through_is_never_sent(wire: Wire, also: str) -> None:
+    """A handler that asks lets the requests go that wait behind it, and one of those may cancel that call (C51)."""
+    call, begin = wire.peer.prepare("theirs"), Deferred[None]()
+
+    def request(_: object) -> object:
+        call.cancel()
+        if also == "close":
+            wire.lose()
+        return None
+
+    async def ask() -> None:
+        await begin
+        wire.peer.publish(call)
+
+    wire.router.requests["ours"] = request
+    wire.router.notifications["n"] = lambda _: Deferred.fromCoroutine(ask())
+    wire.notify("n")
+    wire.request(1, "ours")
+    begin.callback(None)
+    failure(call, RequestCancelled)
+    assert [message for message in wire.sent if "method" in message] == []
+    assert wire.peer.pending_requests == 0
+    assert wire.clock.getDelayedCalls() == []
+    assert len(wire.peer.lanes) == 0
+
+
 def test_published_before_anybody_listens(wire: Wire) -> None:
     """The request is on its way when publish returns, not when its Deferred is first listened to (C52); and once."""
     call = wire.peer.prepare("m")

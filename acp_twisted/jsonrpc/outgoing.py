@@ -62,6 +62,9 @@ class Outgoing:
         Send a prepared request.  Whatever prevents that ends it.
         """
         pending = call.pending
+        if call.called:  # what this let through before it has cancelled it
+            self._lanes.settled(asked)
+            return
         error = self._prevents(pending)
         if error is None:
             self._last_id += 1
