@@ -19,6 +19,7 @@ from wire import Wire, failure, no_result, success
 from acp_twisted.errors import RequestTimedOut
 from acp_twisted.jsonrpc.incoming import IncomingRequest
 from acp_twisted.jsonrpc.messages import Notification
+from acp_twisted.limits import Limits
 
 
 class Updates:
@@ -422,6 +423,66 @@ def test_requests_that_wait_already_go_through_when_the_handler_asks(wire: Wire)
     wire.result(1)
     assert order == ["request 1", "request 2", "handler", "update"]
     assert idle(wire)
+
+
+@pytest.mark.parametrize("when", ["reading goes on", "one of them is let through"])
+def test_request_that_comes_as_others_go_through_comes_behind_them(when: str) -> None:
+    """Those of one session reach their handlers in the order of their arrival, whatever lets them go (rule 5)."""
+    wire = Wire(Limits(max_queued_messages=2))
+    begin: Deferred[None] = Deferred()
+    order: list[object] = []
+
+    def arrive() -> None:
+        wire.request(4, "m")
+        wire.request(5, "m")
+
+    def request(request: IncomingRequest) -> None:
+        order.append(request.id)
+        if request.id == 1 and when != "reading goes on":
+            arrive()
+
+    async def handler(_: object) -> None:
+        await begin
+        await wire.peer.call("ask")
+
+    wire.router.requests["m"] = request
+    wire.router.notifications["n"] = lambda _: Deferred.fromCoroutine(handler(None))
+    wire.notify("n")
+    for number in (1, 2, 3):
+        wire.request(number, "m")
+    assert not wire.transport.reading
+    if when == "reading goes on":
+        wire.transport.on_resume = arrive
+    begin.callback(None)
+    assert order == [1, 2, 3, 4, 5]
+    wire.result(1, None)
+    assert len(wire.peer.lanes) == 0
+
+
+def test_answer_that_comes_as_requests_go_through_comes_behind_them(wire: Wire) -> None:
+    """So does an answer that may overtake the handler (rule 5)."""
+    begin: Deferred[None] = Deferred()
+    order: list[object] = []
+
+    def request(request: IncomingRequest) -> None:
+        order.append(request.id)
+        if request.id == 1:
+            wire.result(1, "the bystander's")
+
+    async def handler(_: object) -> None:
+        await begin
+        await wire.peer.call("ask")
+
+    wire.router.requests["m"] = request
+    wire.router.notifications["n"] = lambda _: Deferred.fromCoroutine(handler(None))
+    wire.notify("n")
+    wire.peer.call("of a bystander").addCallback(order.append)
+    for number in (1, 2):
+        wire.request(number, "m")
+    begin.callback(None)
+    assert order == [1, 2, "the bystander's"]
+    wire.result(2, None)
+    assert len(wire.peer.lanes) == 0
 
 
 def test_request_that_ends_the_handler_lets_nothing_past_the_next(wire: Wire, updates: Updates) -> None:

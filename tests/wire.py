@@ -35,7 +35,7 @@ NotificationHandler = Callable[[Notification], "Deferred[Any] | None"]
 @implementer(IMessageTransport)
 class RecordingTransport:
     """
-    Keeps what is sent, decoded; C{on_send} may do more with it.
+    Keeps what is sent, decoded; C{on_send} may do more with it, and C{on_resume} have more arrive.
 
     @ivar reading: whether the receiver wants more input.
     @ivar closed: whether it was closed in good order.
@@ -49,6 +49,7 @@ class RecordingTransport:
         self.closed = False
         self.aborted: list[str] = []
         self.on_send: Callable[[dict[str, Any]], object] = lambda message: None
+        self.on_resume: Callable[[], object] = lambda: None
 
     def send(self, message: bytes) -> None:
         decoded = json.loads(message)
@@ -66,6 +67,7 @@ class RecordingTransport:
 
     def resumeProducing(self) -> None:
         self.reading = True
+        self.on_resume()
 
     def stopProducing(self) -> None:
         self.close()

@@ -65,8 +65,8 @@ class Running:
         """
         self.waiting_for += 1
         if self.waiting_for == 1:
-            self.lane.lanes.read_on()
             self.lane.let_through()
+            self.lane.lanes.read_on()
 
     def answered(self) -> None:
         """
@@ -120,6 +120,7 @@ class _Lane:
     running: Running | None = None
     queue: deque[_Waiting] = field(factory=deque)
     pumping: bool = False
+    letting: int = 0
 
     def pump(self) -> None:
         """
@@ -177,13 +178,27 @@ class _Lane:
 
     def let_go(self, may: Callable[[_Waiting], bool]) -> None:
         """
-        Let what C{may} go out of its turn.
+        Let what C{may} go out of its turn, and behind it what comes meanwhile.
         """
-        for item in list(self.queue):
-            if not item.gone and may(item) and item.release is not None:
-                self.lanes.taken(item)
-                item.release()
+        self.letting += 1
+        try:
+            again = True
+            while again:
+                again = False
+                for item in list(self.queue):
+                    if not item.gone and item.release is not None and may(item):
+                        again = True
+                        self.lanes.taken(item)
+                        item.release()
+        finally:
+            self.letting -= 1
         self.tidy()
+
+    def passes(self, item: _Waiting) -> bool:
+        """
+        Whether C{item}, which has just come, may overtake the running handler at once: not in front of others that do.
+        """
+        return not self.letting and self.may_pass(item)
 
     def tidy(self) -> None:
         """
@@ -270,7 +285,7 @@ class Lanes:
         if lane is None:
             return None
         item = _Waiting(size, release=_nothing)
-        if lane.may_pass(item):
+        if lane.passes(item):
             return None
 
         def give_up(_: object) -> None:
@@ -325,7 +340,7 @@ class Lanes:
             deliver()
             return
         item = _Waiting(size, release=deliver, asked=asked)
-        if lane.may_pass(item):
+        if lane.passes(item):
             deliver()
         else:
             self._wait(lane, item)
