@@ -501,3 +501,27 @@ def test_an_error_after_a_cancellation_is_one() -> None:
     talk.send({"id": talk.take()[0]["id"], "error": {"code": -32603, "message": "aborted"}})
     assert done.value.stop_reason == "cancelled"
     assert isinstance(prompt.error, AcpError)
+
+
+@pytest.mark.parametrize("reaction", ["prompt", "cancel"])
+def test_a_reader_that_sends_or_gives_up_a_prompt(reaction: str) -> None:
+    """What a reader does with an update keeps it from nobody else, and the end of the work from no prompt."""
+    talk = half()
+    prompts = [talk.session.prompt("a"), talk.session.prompt("b")]
+    over = [Watched(each.idle) for each in prompts]
+    talk.accept(talk.take()[0]["id"])
+    heard: list[v2.SessionUpdate] = []
+    talk.session.on_update(heard.append)
+
+    async def read() -> None:
+        async for each in prompts[0].updates():
+            if isinstance(each, v2.IdleStateUpdate):
+                prompts[1].idle.cancel() if reaction == "cancel" else prompts.append(talk.session.prompt("c"))
+
+    reading = Watched(Deferred.fromCoroutine(read()))
+    talk.send(RUNNING, idle("end_turn"))
+    assert reading.value is None
+    assert len(heard) == 2
+    assert over[0].value.stop_reason == "end_turn"
+    assert over[1].over == (reaction == "cancel")
+    assert list(talk.session.prompts) == ([] if reaction == "cancel" else prompts[1:])

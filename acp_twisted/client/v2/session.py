@@ -329,7 +329,8 @@ class ClientSession:
             ended = update if update.stop_reason == "cancelled" else None
         self._tell("updated", update)
         if self._prompts:
-            rooms = [prompt.put(update, size) for prompt in self._prompts]
+            # A reader that is given an update may send a prompt, or give one up.
+            rooms = [prompt.put(update, size) for prompt in self.prompts if not prompt.over]
             waiting += [each for each in rooms if each is not None]
         else:
             self._outside.add(update, size)
