@@ -525,3 +525,33 @@ def test_a_reader_that_sends_or_gives_up_a_prompt(reaction: str) -> None:
     assert over[0].value.stop_reason == "end_turn"
     assert over[1].over == (reaction == "cancel")
     assert list(talk.session.prompts) == ([] if reaction == "cancel" else prompts[1:])
+
+
+@pytest.mark.parametrize("how", ["idle", "cancel"])
+@pytest.mark.parametrize("end", ["idle", "delete"])
+def test_giving_up_a_prompt_whose_work_has_just_ended(end: str, how: str) -> None:
+    """Nothing is sent for it: a prompt that was sent since is not stopped (rule 4)."""
+    talk = half()
+    first, second = talk.session.prompt("a"), talk.session.prompt("b")
+    for each in talk.take():
+        talk.accept(each["id"], f"m{each['id']}")
+    talk.send(RUNNING)
+
+    def over(_: object) -> None:
+        if end == "idle":
+            talk.session.prompt("c")
+        second.idle.cancel() if how == "idle" else second.cancel()
+
+    done, other = Watched(first.idle.addCallback(over)), Watched(second.idle)
+    if end == "idle":
+        talk.send(idle("end_turn"))
+        assert [each["method"] for each in talk.take()] == ["session/prompt"]
+    else:
+        talk.second.delete_session("s1")
+        talk.respond({}, talk.take()[-1]["id"])
+        assert talk.take() == []
+    assert done.value is None
+    if how == "idle":
+        assert isinstance(other.value, RequestCancelled)
+    else:
+        assert other.value.stop_reason == ("end_turn" if end == "idle" else "cancelled")

@@ -87,7 +87,7 @@ class Prompt:
         C{session/cancel}, which stops all foreground work of the session and drops its prompts that are not inserted.
         The updates and C{idle} still come.
         """
-        if self.over or self.cancel_sent:
+        if self.over or self.cancel_sent or self._report is not None:
             return
         self.cancel_sent = True
         if self.accepted.pending.live:
@@ -113,6 +113,12 @@ class Prompt:
         @param report: the end of the work, where that came first.
         """
         self.inserted = True
+        self._report = report
+
+    def work_ended(self, report: v2.IdleStateUpdate) -> None:
+        """
+        The agent is idle again, of which nobody was told yet: there is nothing to stop.
+        """
         self._report = report
 
     def answered(self) -> None:
@@ -189,7 +195,7 @@ class Prompt:
     def _abandon(self, error: AcpError) -> None:
         if not self.accepted.called:
             self.accepted.cancel()
-        elif not self.cancel_sent:
+        elif not self.cancel_sent and self._report is None:
             self.cancel_sent = True
             self._session.cancel()
         self.fail(error)

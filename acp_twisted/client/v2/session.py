@@ -378,8 +378,7 @@ class ClientSession:
             self._doomed.difference_update(finished)
             self._check_stopped()
             waiting, self._idle = self._idle, Waiters()  # who waits from now on waits for the next one
-            for each in finished:
-                each.finish(ended)
+            _finish(finished, ended)
             waiting.fire(ended)
         self._check_stopped()
 
@@ -392,12 +391,22 @@ class ClientSession:
         if self._over is not None:
             return
         self._over = error
-        for each in self.prompts:
-            if lost:
+        if lost:
+            for each in self.prompts:
                 each.fail(error)
-            elif each.inserted:
-                each.finish(v2.IdleStateUpdate(stop_reason="cancelled"))
+        else:
+            _finish([each for each in self.prompts if each.inserted], v2.IdleStateUpdate(stop_reason="cancelled"))
         self._idle.fail(error)
         self._stopped()
         self._tell("ended")
         self._followers.clear()
+
+
+def _finish(prompts: Sequence[Prompt], report: v2.IdleStateUpdate) -> None:
+    """
+    The work on all of these has ended.  Whoever is told first and gives another one up has nothing to cancel any more.
+    """
+    for each in prompts:
+        each.work_ended(report)
+    for each in prompts:
+        each.finish(report)
