@@ -394,6 +394,28 @@ def test_the_agent_ends() -> None:
     assert other.said() == ["idle cancelled"]
 
 
+@pytest.mark.parametrize("what", ["the handler", "who admits"])
+def test_the_agent_is_ended_from_what_has_not_returned_yet(what: str) -> None:
+    """
+    V2N13: what brings its own end before it has returned is cancelled like any other.
+    """
+    desk = Desk()
+    stopped: list[str] = []
+
+    def end(work: Work) -> Deferred[None]:
+        desk.session.shutdown()
+        return Deferred(lambda _: stopped.append(what))
+
+    one = Handler("a", desk.wire)
+    if what == "the handler":
+        desk.session.begin(one.insert, one.refuse, end)
+        assert desk.said() == ["a inserted", "running", "idle ended"]
+    else:
+        desk.session.begin(one.insert, one.refuse, one.start, end)
+        assert desk.said() == ["a -32800"]
+    assert stopped == [what]
+
+
 def test_the_connection_goes() -> None:
     """
     Nobody is told anything, and all that runs or waits is cancelled.

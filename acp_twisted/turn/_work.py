@@ -65,7 +65,7 @@ class Work:
         @return: a Deferred, if that is not known yet.
         @raise BaseException: if it may not.
         """
-        return None if self._admit is None else self._keep(self._admit(self))
+        return None if self._admit is None else self._keep(self._admit)
 
     def run(self) -> Any:
         """
@@ -74,10 +74,11 @@ class Work:
         @return: its Deferred; or what it came to, if that is known already.
         @raise BaseException: what the handler raised.
         """
-        return self._keep(self._start(self))
+        return self._keep(self._start)
 
-    def _keep(self, outcome: Any) -> Any:
-        self._running, self._stopped = None, False
+    def _keep(self, run: Callable[[Work], Any]) -> Any:
+        self._running = None
+        outcome = run(self)  # which may have the work stopped
         if isinstance(outcome, CoroutineType):
             outcome = Deferred.fromCoroutine(outcome)
         if not isinstance(outcome, Deferred):
