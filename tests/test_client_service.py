@@ -443,6 +443,47 @@ def test_one_waiter_may_end_the_patience_of_another() -> None:
     failure(other[0], CancelledError)
 
 
+@pytest.mark.parametrize("end", ["connected", "stopped"])
+def test_one_waiter_may_end_the_wait_of_another(end: str) -> None:
+    """Whatever ended the first wait, cancelling the second one there raises nothing, and each is told once (B75)."""
+    kept = Kept(ScriptedPeer())
+    first, second, third = (kept.service.when_connected() for _ in range(3))
+    first.addBoth(lambda _: second.cancel())
+    if end == "connected":
+        kept.start()
+        assert isinstance(success(third), ClientConnection)
+    else:
+        kept.service.stopService()
+        failure(third, CancelledError)
+    assert success(first) is None
+    failure(second, CancelledError)
+
+
+@pytest.mark.parametrize("what", ["stop", "close", "lose"])
+def test_the_first_who_is_told_may_end_it_for_the_others(what: str) -> None:
+    """Who comes next is given no connection that is gone: he waits for the next one, or learns of the stop."""
+    kept = Kept(ScriptedPeer(), ScriptedPeer())
+    first, second = kept.service.when_connected(), kept.service.when_connected()
+
+    def end(connection: ClientConnection) -> None:
+        if what == "stop":
+            kept.service.stopService()
+        elif what == "close":
+            connection.close()
+        else:
+            kept.endpoint.sides[0].lose()
+
+    first.addCallback(end)
+    kept.start()
+    assert success(first) is None
+    if what == "stop":
+        failure(second, CancelledError)
+        return
+    no_result(second)
+    kept.clock.advance(10)
+    assert success(second) is kept.service.connection
+
+
 def test_in_a_multi_service() -> None:
     """The parent's stop waits for the connection's end."""
     kept = Kept(ScriptedPeer(), slow=True)

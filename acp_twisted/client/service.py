@@ -99,9 +99,18 @@ class ClientService(Service):
         connection = self.connection
         if connection is not None:
             return succeed(connection)
-        waiter = _Waiter(Deferred(lambda _: self._waiting.remove(waiter)), fail_after_failures)
+        waiter = _Waiter(Deferred(lambda _: self._leave(waiter)), fail_after_failures)
         self._waiting.append(waiter)
         return waiter.deferred
+
+    def _leave(self, waiter: _Waiter) -> bool:
+        """
+        @return: whether he still waited.
+        """
+        waits = waiter in self._waiting
+        if waits:
+            self._waiting.remove(waiter)
+        return waits
 
     def startService(self) -> None:
         """
@@ -117,9 +126,10 @@ class ClientService(Service):
 
     def _connected(self, connection: ClientConnection) -> None:
         _log.info("connected to {agent}", agent=self._name)
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            waiter.deferred.callback(connection)
+        for waiter in list(self._waiting):
+            # Those before him may have stopped his waiting, or the service, or closed the connection.
+            if connection.is_open and self._leave(waiter):
+                waiter.deferred.callback(connection)
 
     def _failed(self, failures: int, failure: Failure) -> float:
         """
@@ -132,10 +142,8 @@ class ClientService(Service):
             reason=failure.getErrorMessage(),
             seconds=seconds,
         )
-        waiting = list(self._waiting)
-        for waiter in waiting:
-            if waiter.failed() and waiter in self._waiting:
-                self._waiting.remove(waiter)
+        for waiter in list(self._waiting):
+            if waiter.failed() and self._leave(waiter):
                 waiter.deferred.errback(failure)
         return seconds
 
@@ -147,9 +155,9 @@ class ClientService(Service):
         """
         Service.stopService(self)
         keeper, self._keeper = self._keeper, None
-        waiting, self._waiting = self._waiting, []
-        for waiter in waiting:
-            waiter.deferred.errback(CancelledError())
+        for waiter in list(self._waiting):
+            if self._leave(waiter):
+                waiter.deferred.errback(CancelledError())
         last = keeper or self._last
         return succeed(None) if last is None else last.stop()
 
