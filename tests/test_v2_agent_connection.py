@@ -638,6 +638,28 @@ def test_two_resumes_of_one_session(order: str) -> None:
         assert half.said() == ["7: inserted", "user_message", "running", "idle end_turn"]
 
 
+def test_a_resume_that_fails_behind_prompts_of_its_session() -> None:
+    """
+    Rule 1, V2N13: a prompt that came before the answer and is held is answered, the work of the one before it ends with
+    an error, and nothing holds the connection open.
+    """
+    resuming: Deferred[Any] = Deferred()
+    handler = Handler()
+    half = AgentHalf(builder(handler).resume_session_handler(lambda request: resuming))
+    half.session_id = "old"
+    half.about(5, "session/resume", cwd="/w")
+    half.prompt(6)
+    half.prompt(7)
+    assert half.said() == ["6: inserted", "user_message", "running"]
+    resuming.errback(AuthRequired())
+    assert sorted(half.said()) == ["5: -32000", "7: -32800", "idle error"]
+    assert handler.outcomes[0].called
+    assert handler.contexts[0].session.token.cancelled
+    assert half.connection.peer.incoming_requests == 0
+    half.prompt(8)
+    assert half.said() == ["8: -32002"]
+
+
 def test_a_resume_with_an_answer_that_is_none(logged_errors: LoggedErrors) -> None:
     """
     It is an error answer, which opens nothing.

@@ -366,7 +366,7 @@ class AgentConnection(AskingConnection):
                 session.opening -= 1  # the last that fails leaves none, unless another has opened it
                 if not (session.opened or session.opening) and self._sessions.get(params.session_id) is session:
                     del self._sessions[params.session_id]
-                    session.connection_lost()
+                    session.discard()
                 return failure
 
             try:

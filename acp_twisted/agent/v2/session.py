@@ -243,6 +243,14 @@ class AgentSession:
             call.cancel()
         return closed
 
+    def discard(self) -> None:
+        """
+        It could not be opened, though it may have been prompted meanwhile: its prompts are answered, its work ends.
+        """
+        self.foreground.shutdown()
+        self.over = True
+        self.token.cancel("session/close")
+
     def connection_lost(self) -> None:
         """
         The connection is gone.
