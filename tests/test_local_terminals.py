@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 import pytest_twisted
 from halves import ClientHalf
-from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ProcessDone
+from twisted.internet.task import Clock, deferLater
+from twisted.python.failure import Failure
+from wire import failure, success
 
 from acp_twisted import AcpClient, InternalError, InvalidParams, ResourceNotFound
 from acp_twisted.client import terminals as terminals_module
-from acp_twisted.client.terminals import LocalTerminals
+from acp_twisted.client.terminals import LocalTerminals, Output, Terminal
 from acp_twisted.schema import v1
 from acp_twisted.transports.process_group import group_alive
 
@@ -130,6 +133,17 @@ async def test_a_kill_keeps_the_terminal(terminals: LocalTerminals, tmp_path: Pa
     await until(lambda: not forever.alive)
     kill(terminals, name)
     release(terminals, name)
+
+
+def test_one_who_waits_may_end_the_wait_of_another() -> None:
+    """Each is told once, and those behind the one that was cancelled are told too."""
+    terminal = Terminal((None, "s"), None, Output(10), Clock())
+    first, second, third = (terminal.when_ended() for _ in range(3))
+    first.addCallback(lambda _: second.cancel())
+    terminal.processEnded(Failure(ProcessDone(0)))
+    assert success(first) is None
+    failure(second, CancelledError)
+    assert success(third) is None
 
 
 @pytest_twisted.ensureDeferred

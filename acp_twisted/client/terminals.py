@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.roots import Roots
 from acp_twisted.errors import InternalError, InvalidParams, ResourceNotFound
+from acp_twisted.jsonrpc.calls import Waiters
 from acp_twisted.limits import MiB
 from acp_twisted.schema import v1
 from acp_twisted.transports.command import AgentCommand
@@ -106,7 +107,7 @@ class Terminal(ProcessProtocol):
         self._exited = False
         self._left_behind = False
         self._drain: Drain | None = None
-        self._waiting: list[Deferred[None]] = []
+        self._waiters: Waiters[None] = Waiters()
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -139,23 +140,13 @@ class Terminal(ProcessProtocol):
             self.status = v1.TerminalExitStatus(exit_code=ended.exitCode)
         else:
             self.status = v1.TerminalExitStatus(signal=_signal_name(ended.signal))
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            one.callback(None)
+        self._waiters.fire(None)
 
     def when_ended(self) -> Deferred[None]:
         """
         Fires when the command has ended.  Cancelling it only stops the waiting.
         """
-        if self.status is not None:
-            return succeed(None)
-        one: Deferred[None] = Deferred(self._left)
-        self._waiting.append(one)
-        return one
-
-    def _left(self, one: Deferred[None]) -> None:
-        if one in self._waiting:
-            self._waiting.remove(one)
+        return self._waiters.wait() if self.status is None else succeed(None)
 
     def kill(self) -> None:
         """
