@@ -18,6 +18,7 @@ from acp_twisted.client.v2.client import VersionedClient
 from acp_twisted.client.v2.negotiation import Negotiation
 from acp_twisted.errors import (
     AcpConnectionError,
+    AcpError,
     AcpVersionError,
     AuthRequired,
     InvalidResponse,
@@ -323,6 +324,29 @@ def test_an_agent_of_version_1_is_told_of_files_on_a_new_connection(features: bo
     assert sent["params"]["clientCapabilities"]["fs"]["readTextFile"] is True
     other.send({"id": sent["id"], "result": FIRST})
     assert talk.outcome is other.connection
+
+
+@pytest.mark.parametrize("how", ["cancelled", "refused", "version"])
+def test_a_new_connection_that_comes_to_nothing_is_closed(how: str) -> None:
+    """Whatever ends the question in version 1, no agent is left running that nobody has a hold of."""
+    made = client(2, 1, read_text_file_handler=lambda request: None)
+    reopening = Reopening(made)
+    talk = UnagreedHalf(made)
+    talk.negotiation = Negotiation(made, talk.clock, reopening)
+    talk.link = MemoryLink(talk.negotiation.peer, talk.raw, talk.clock)
+    asked = talk.initialize()
+    talk.answer(FIRST)
+    [other] = reopening.halves
+    [sent] = other.take()
+    if how == "cancelled":
+        asked.cancel()
+    elif how == "refused":
+        other.send({"id": sent["id"], "error": {"code": -32603, "message": "no"}})
+    else:
+        other.send({"id": sent["id"], "result": {"protocolVersion": 7}})
+    kind = {"cancelled": RequestCancelled, "refused": AcpError, "version": AcpVersionError}[how]
+    assert isinstance(talk.outcome.value, kind)
+    assert other.raw.lost
 
 
 def test_a_client_of_version_1_loads_nothing_of_version_2() -> None:

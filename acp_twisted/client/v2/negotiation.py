@@ -132,7 +132,11 @@ class Negotiation:
     async def _begin_anew(self, reopen: Reopen, meta: dict[str, Any] | None, timeout: float | None) -> FirstConnection:
         await self.close()
         first = await reopen()
-        await first.initialize(meta=meta, timeout=timeout)
+        try:
+            await first.initialize(meta=meta, timeout=timeout)
+        except Exception:  # also when it is cancelled: nobody else knows of this link
+            await first.close()
+            raise
         return first
 
     @property
