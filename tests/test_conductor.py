@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 
 from acp_twisted import AcpAgent, AcpProxy, AgentCommand, Conductor, Limits
 from acp_twisted.errors import InternalError
+from acp_twisted.proxy import inside
 from acp_twisted.proxy.context import ProxyContext
 from acp_twisted.schema import v1
 from acp_twisted.transports.memory import MemoryLink
@@ -197,6 +198,26 @@ def test_a_part_that_can_not_be_started(where: str) -> None:
     assert "secret" not in str(answer)
     assert client.lost
     assert all(end.lost for end in agents.ends)
+    assert chain.when_gone().called
+
+
+@pytest.mark.parametrize("how", ["missing", "hangs up", "shutdown"])
+def test_nothing_is_started_for_a_chain_that_has_ended(how: str) -> None:
+    """Where the chain is ended in the midst of its start, the parts that were still to come are left alone."""
+    agents, proxies = RawFactory(), RawFactory()
+    what: Any = AgentCommand(("/nonexistent/program",)) if how == "missing" else proxies
+    client, chain = start(Conductor.builder().proxy(what).agent(agents).build())
+
+    def join(one: Any, other: Any, limits: Any, clock: Any) -> None:
+        inside.join(one, other, limits, clock)
+        if other in proxies.ends:
+            other.transport.abort("enough") if how == "hangs up" else chain.shutdown()
+
+    chain.join = join
+    client.send(INITIALIZE)
+    assert client.lost
+    assert agents.ends == []
+    assert [end.lost for end in proxies.ends] == ([] if how == "missing" else [True])
     assert chain.when_gone().called
 
 

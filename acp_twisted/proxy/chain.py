@@ -215,6 +215,8 @@ class Chain:
         return started.addCallback(self._started)
 
     def _connect(self, component: Component, port: Port) -> Deferred[Any] | None:
+        if self._failing or self._ending:  # one before it could not be started, or the client is gone
+            return None
         what = component.what
         if isinstance(what, AgentCommand):
             from acp_twisted.transports.process import spawn  # noqa: PLC0415 - for components that are programs
