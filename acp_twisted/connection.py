@@ -249,12 +249,28 @@ class Connection:
         @param result: an attrs class that the result is read into; L{None} leaves it plain JSON.  Where it does not
             fit, the call fails with L{InvalidResponse<acp_twisted.errors.InvalidResponse>}.
         """
+        call = self._prepare_ext(method, wait=wait, wait_timeout=wait_timeout, result=result)
+        return self._stopped_by(stop, self._publish_ext(call, params, timeout=timeout, max_timeout=max_timeout))
+
+    def _prepare_ext(
+        self, method: str, *, wait: bool = False, wait_timeout: float = 0.0, result: type | None = None
+    ) -> Call[Any]:
+        """
+        What L{ext_request} returns, before anything is sent; see L{prepare}.
+        """
         call = self.peer.prepare(method, wait=wait, wait_timeout=wait_timeout)
         if result is not None:
             call.addCallback(extensions.read_result, result, method)
             call.nobody_listens()
-        params = extensions.write(params)
-        return self._stopped_by(stop, self.peer.publish(call, params, timeout=timeout, max_timeout=max_timeout))
+        return call
+
+    def _publish_ext(
+        self, call: Call[Any], params: object = None, *, timeout: float | None = None, max_timeout: float = 0.0
+    ) -> Call[Any]:
+        """
+        Send the request that C{_prepare_ext} made C{call} for.
+        """
+        return self.peer.publish(call, extensions.write(params), timeout=timeout, max_timeout=max_timeout)
 
     def ext_notification(self, method: str, params: object = None) -> Deferred[None]:
         """

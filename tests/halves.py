@@ -4,6 +4,7 @@ One real half on a memory link, and on its other end somebody who speaks JSON an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -43,6 +44,17 @@ class Half(HalfOnWire[Any]):
     def raw(self) -> Raw:
         """The other end."""
         return self.end
+
+    def at_once(self, method: str, then: Callable[[], object]) -> None:
+        """Do C{then} from inside the delivery of the first message with this method."""
+        keep, due = self.end.message_received, [then]
+
+        def came(message: bytes) -> None:
+            keep(message)
+            if due and self.end.received[-1].get("method") == method:
+                due.pop()()
+
+        self.end.message_received = came  # type: ignore[method-assign]
 
 
 class AgentHalf(Half):

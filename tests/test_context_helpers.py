@@ -315,6 +315,30 @@ def test_a_choice_is_between_two() -> None:
     assert Turn(work).came == [None]
 
 
+@pytest.mark.parametrize("what", ["a request", "an extension's", "a helper's first words", "a helper's request"])
+def test_a_turn_that_is_cancelled_as_it_asks(what: str) -> None:
+    """A cancellation that comes while a request goes out, or a helper begins, takes that back as well (X9)."""
+    begin: Deferred[None] = Deferred()
+
+    async def work(context: PromptContext) -> Any:
+        await begin
+        if what == "a request":
+            return await context.read_text_file("/w/a")
+        if what == "an extension's":
+            return await context.ext_request("_ask")
+        return await context.ask_permission("Do it")
+
+    turn = Turn(work)
+    method = {"a request": "fs/read_text_file", "an extension's": "_ask", "a helper's first words": "session/update"}
+    turn.half.at_once(method.get(what, "session/request_permission"), turn.half.cancel)
+    begin.callback(None)
+    assert isinstance(turn.came[0], RequestCancelled)
+    assert turn.half.answers() == [{"result": {"stopReason": "cancelled"}}]
+    asked = [each["id"] for each in turn.half.received if "method" in each and "id" in each]
+    assert [each["params"]["requestId"] for each in turn.half.asked("$/cancel_request")] == asked
+    assert turn.half.idle()
+
+
 def test_a_refused_question_fails_its_tool_call() -> None:
     """The error is the handler's; nothing is left pending."""
     turn = Turn(lambda context: context.ask_permission("x"))

@@ -12,6 +12,7 @@ import pytest
 from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder
 from conftest import LoggedErrors
 from twisted.internet.defer import Deferred
+from wire import failure
 
 from acp_twisted import AcpAgent, PromptContext
 from acp_twisted.agent.annotations import PromptText, acp_agent, build_agent, prompt
@@ -304,6 +305,19 @@ def test_open_questions_are_taken_back_with_the_work() -> None:
     assert messages[-1]["params"]["update"]["stopReason"] == "cancelled"
     half.cancel()
     assert half.take() == []
+
+
+def test_work_that_is_cancelled_as_it_asks() -> None:
+    """
+    V2N3: a question that goes out as its work is cancelled is taken back like any other, and nothing requires action.
+    """
+    half, handler = running()
+    context = handler.contexts[-1]
+    half.at_once("session/request_permission", half.cancel)
+    asked = context.request_permission(v2.ToolCallUpdate(tool_call_id="t"), [])
+    failure(asked, RequestCancelled)
+    handler.finish()
+    assert half.said() == ["session/request_permission", "$/cancel_request", "idle cancelled"]
 
 
 def test_late_answers_do_not_resume_cancelled_work() -> None:

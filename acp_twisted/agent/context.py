@@ -21,6 +21,7 @@ from acp_twisted.errors import AcpError, RequestCancelled
 from acp_twisted.handlers import check_text
 from acp_twisted.jsonrpc.calls import Call, Unheeded
 from acp_twisted.jsonrpc.cancellation import CancellationToken
+from acp_twisted.jsonrpc.signal import CancellationSignal
 from acp_twisted.schema import v1
 from acp_twisted.turn.prompt_session import Turn
 
@@ -264,9 +265,18 @@ class PromptContext(ClientCalls):
         """
         Run C{work}, and cancel it with the requests of the turn.
         """
-        helper: Deferred[_T] = Deferred.fromCoroutine(work)
-        result: Unheeded[_T] = Unheeded(lambda _: helper.cancel())
+        helpers: list[Deferred[_T]] = []
+
+        def cancel(_: object) -> None:
+            if helpers:
+                helpers[0].cancel()
+            else:  # what the work says first has brought the cancellation
+                result.errback(RequestCancelled())
+
+        result: Unheeded[_T] = Unheeded(cancel)
         self._helpers[result] = None
+        helper = Deferred.fromCoroutine(work)
+        helpers.append(helper)
 
         def done(value: _T) -> None:
             self._helpers.pop(result, None)
@@ -279,6 +289,8 @@ class PromptContext(ClientCalls):
                 result.errback(failure.value if isinstance(failure.value, AcpError) else failure)
 
         helper.addCallbacks(done, failed)
+        if result.called:
+            helper.cancel()
         return result
 
     def read_file(self, path: str, line: int | None = None, limit: int | None = None) -> Deferred[str]:
@@ -356,18 +368,40 @@ class PromptContext(ClientCalls):
 
     # ---- requests to the client
 
-    def call(self, request: object, **options: Any) -> Call[Any]:
+    def call(
+        self,
+        request: object,
+        *,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+        stop: CancellationSignal | None = None,
+        **options: Any,
+    ) -> Call[Any]:
         """
         Send any request of the protocol to the client; see
         L{Connection.call<acp_twisted.connection.Connection.call>}.
         """
-        return self._track(self.connection.call(request, **options))
+        # The turn knows of it before it is sent: the client may cancel the turn for an answer.
+        call = self.prepare(request, wait=wait, wait_timeout=wait_timeout)
+        return self.connection._stopped_by(stop, self.publish(call, request, **options))
 
-    def ext_request(self, method: str, params: object = None, **options: Any) -> Call[Any]:
+    def ext_request(
+        self,
+        method: str,
+        params: object = None,
+        *,
+        wait: bool = False,
+        wait_timeout: float = 0.0,
+        stop: CancellationSignal | None = None,
+        result: type | None = None,
+        **options: Any,
+    ) -> Call[Any]:
         """
-        Send an extension's request to the client.
+        Send an extension's request to the client; see
+        L{Connection.ext_request<acp_twisted.connection.Connection.ext_request>}.
         """
-        return self._track(self.connection.ext_request(method, params, **options))
+        call = self.connection._prepare_ext(method, wait=wait, wait_timeout=wait_timeout, result=result)
+        return self.connection._stopped_by(stop, self.connection._publish_ext(self._track(call), params, **options))
 
     def prepare(self, request: object, **options: Any) -> Call[Any]:
         """

@@ -34,6 +34,9 @@ _log = Logger()
 MAIN_PLAN = "main"
 """The id of the plan that L{PromptContext.plan} sends."""
 
+_QUESTIONS = v2.RequestPermissionRequest, v2.CreateElicitationRequest
+"""What is asked of the user."""
+
 
 class PromptContext(SecondCalls, FirstContext):
     """
@@ -261,22 +264,21 @@ class PromptContext(SecondCalls, FirstContext):
         """
         refuse_first(request)
         call = super().call(request, **options)
-        if isinstance(request, v2.RequestPermissionRequest | v2.CreateElicitationRequest) and not call.called:
-            self._ask(call, blocks)
+        if blocks and isinstance(request, _QUESTIONS) and not call.called:
+            foreground = self.session.foreground
+            foreground.blocked(self._work)
+            call.at_end(lambda: foreground.unblocked(self._work))
         return call
 
-    def _ask(self, call: Call[Any], blocks: bool) -> None:
-        foreground = self.session.foreground
-
-        def settled() -> None:
-            self._questions.pop(call, None)
-            if blocks:
-                foreground.unblocked(self._work)
-
-        self._questions[call] = None
-        if blocks:
-            foreground.blocked(self._work)
-        call.at_end(settled)
+    def prepare(self, request: object, **options: Any) -> Call[Any]:
+        """
+        See L{FirstContext.prepare<acp_twisted.agent.context.PromptContext.prepare>}.
+        """
+        call = super().prepare(request, **options)
+        if isinstance(request, _QUESTIONS):
+            self._questions[call] = None
+            call.at_end(lambda: self._questions.pop(call, None))
+        return call
 
     def _take_questions_back(self) -> None:
         """
