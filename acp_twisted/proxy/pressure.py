@@ -64,10 +64,14 @@ class PressedPeer(Peer):
         """
         super().lane_writing_resumed(key)
         for feeder in self.feeders:
+            if key in self._full_lanes:
+                return  # by what the one before has fed
             feeder.resume_for((self, key))
 
     def _let_feed(self) -> None:
         for feeder in (*self.feeders, *self.floods):
+            if self._full and self._lost is None:
+                return  # by what the one before has fed
             feeder.resume_for(self)
 
     def _send(self, message: bytes) -> None:
