@@ -336,6 +336,15 @@ def test_subagents_are_told_of_and_cancelled() -> None:
         turn.context.unstable.update_subagent("other", cwd="w")
 
 
+def test_a_subagent_is_cancelled_as_it_is_announced() -> None:
+    """A cancel that comes from within the announcement reaches the cancel handler as well (1.6)."""
+    told: list[Any] = []
+    turn = Turn(told)
+    turn.half.at_once("session/update", lambda: turn.half.cancel("child"))
+    turn.context.unstable.update_subagent("child", title="Reads")
+    assert told == ["child"]
+
+
 def test_a_client_follows_subagents() -> None:
     """What a subagent's session does comes on the same connection, without being opened (1.6)."""
     said = v1.ClientCapabilities(subagents=v1.SubagentCapabilities())

@@ -187,9 +187,9 @@ class AnyUnstableUpdates:
         @param changes: members of the version's C{SubagentUpdate}; L{None} clears one, and those that are left out
             stay.
         """
-        sent = self._send(self._types.SubagentUpdate(session_id=session_id, **changes))
-        self._connection.subagents.keep(session_id)
-        return sent
+        update = self._types.SubagentUpdate(session_id=session_id, **changes)
+        self._connection.subagents.keep(session_id)  # before it is sent: the client may cancel it at once
+        return self._send(update)
 
     def send_session_message(self, message_id: str, **members: Any) -> Deferred[None]:
         """
