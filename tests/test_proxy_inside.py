@@ -117,6 +117,38 @@ def test_what_is_never_read_is_cut(how: str) -> None:
     assert numbers(other) == []
 
 
+def test_who_takes_some_and_pauses_again_is_cut_too() -> None:
+    """Each stall is bounded, also when nothing more is sent (rule 6)."""
+    one, other, clock = pair()
+    assert other.transport is not None
+    other.transport.pauseProducing()
+    for number in range(3):
+        one.send({"n": number})
+    other.on_message = other.transport.pauseProducing
+    clock.advance(6)
+    other.transport.resumeProducing()
+    assert numbers(other) == [0]
+    clock.advance(6)
+    assert not one.lost
+    clock.advance(1)
+    assert "stall_timeout" in one.notes[-1]
+    assert numbers(other) == [0]
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_stall_of_the_reactor_is_not_the_receivers() -> None:
+    """After it the receiver, whose own output may be writable by now, has the time that it was given."""
+    one, other, clock = pair()
+    assert other.transport is not None
+    other.transport.pauseProducing()
+    one.send({"n": 0})
+    clock.advance(60)
+    assert not one.lost
+    other.transport.resumeProducing()
+    assert numbers(other) == [0]
+    assert clock.getDelayedCalls() == []
+
+
 def test_a_close_comes_behind_what_was_sent() -> None:
     """Both lose the link then; who has closed hears nothing more."""
     one, other, _ = pair()

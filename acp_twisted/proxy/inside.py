@@ -5,6 +5,7 @@ The link between a conductor and a component in its own process: no bytes are mo
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
@@ -14,6 +15,7 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError, LimitExceeded
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -41,7 +43,7 @@ class InsideTransport:
         self._lost: AcpConnectionError | None = None
         self._told = False
         self._above_high_water = False
-        self._stall: IDelayedCall | None = None
+        self._stall: IDelayedCall | Patience | None = None
 
     def send(self, message: bytes) -> None:
         other = self.other
@@ -108,6 +110,8 @@ class InsideTransport:
             if sender._closing:
                 closed = AcpConnectionError("the connection was closed")
                 self._end(AcpConnectionError("the peer closed the connection"), closed)
+        else:
+            sender._watch()  # the receiver took some, and pauses again
 
     def _grown(self) -> None:
         limits = self._limits
@@ -116,15 +120,18 @@ class InsideTransport:
         elif self.unsent > limits.high_water_bytes and not self._above_high_water:
             self._above_high_water = True
             self._receiver.writing_paused()
-        if self._stall is None and self.other._paused and self._lost is None:
-            seconds = limits.stall_timeout
-            why = f"the peer took none of the waiting output for {seconds:g} s (Limits.stall_timeout)"
-            self._stall = self._clock.callLater(seconds, self._cut, why)
+        self._watch()
 
     def _shrunk(self) -> None:
         if self._above_high_water and self.unsent < self._limits.low_water_bytes and self._lost is None:
             self._above_high_water = False
             self._receiver.writing_resumed()
+
+    def _watch(self) -> None:
+        if self._stall is None and self.other._arriving and self.other._paused and self._lost is None:
+            seconds = self._limits.stall_timeout
+            why = f"the peer took none of the waiting output for {seconds:g} s (Limits.stall_timeout)"
+            self._stall = Patience(self._clock, seconds, partial(self._cut, why))
 
     def _stop_watching(self) -> None:
         stall, self._stall = self._stall, None
