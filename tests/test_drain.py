@@ -5,23 +5,9 @@ The silence that ends the output of a process.
 from __future__ import annotations
 
 import pytest
-from twisted.internet.task import Clock
+from transport_fakes import Passes
 
 from acp_twisted.transports.drain import DRAIN_SECONDS, Drain
-
-
-class Passes(Clock):
-    """
-    A clock that, as a reactor does, runs in one pass only what was due when the pass began.
-    """
-
-    def advance(self, amount: float) -> None:
-        self.rightNow += amount
-        due = [call for call in self.calls if call.getTime() <= self.seconds()]
-        for call in due:
-            self.calls.remove(call)
-            call.called = 1
-            call.func(*call.args, **call.kw)
 
 
 def test_silence_ends_it() -> None:

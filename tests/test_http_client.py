@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from http_fakes import FakeExchange, Wire
+from transport_fakes import Passes
 from twisted.internet.error import ConnectionRefusedError
 from zope.interface.verify import verifyObject
 
@@ -235,6 +236,23 @@ def test_an_answer_goes_the_way_of_its_request() -> None:
     seven, eight = wire.new("POST")
     assert seven.headers[b"Acp-Session-Id"] == b"s-1"
     assert b"Acp-Session-Id" not in eight.headers
+
+
+def test_an_answer_of_load_that_a_stall_lies_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J4: what came during a stall comes before it, although the time that it waits at most is over."""
+    monkeypatch.setattr("http_fakes.Clock", Passes)
+    wire = Wire()
+    stream = wire.initialize()
+    wire.send(id=1, method="session/load", params={"sessionId": "s-1"})
+    session = wire.one("GET")
+    session.open()
+    wire.one("POST").accept()
+    stream.event(result(1))
+    wire.clock.advance(MAX_QUIET_SECONDS * 2)
+    session.event(UPDATE)
+    wire.clock.pump([0] * 20)
+    wire.clock.pump([QUIET_SECONDS] * 20)
+    assert wire.messages[1:] == [UPDATE, result(1)]
 
 
 def test_updates_come_before_the_answer_of_load() -> None:
@@ -683,10 +701,10 @@ def test_a_post_that_is_not_answered() -> None:
     wire.initialize()
     wire.send(id=1, method="session/list")
     wire.transport.pauseProducing()
-    wire.clock.advance(61)
+    wire.clock.advance(60)
     assert not wire.new("DELETE")
     wire.transport.resumeProducing()
-    wire.clock.advance(61)
+    wire.clock.advance(60)
     wire.one("DELETE").accept()
     assert "Limits.stall_timeout" in str(wire.receiver.error)
     assert not wire.clock.getDelayedCalls()

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import (
     IReactorTime,
     ITCPTransport,
 )
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -24,6 +25,20 @@ from zope.interface.verify import verifyClass, verifyObject
 from acp_twisted.errors import AcpConnectionError
 from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory, IMessageTransport
 from acp_twisted.limits import Limits
+
+
+class Passes(Clock):
+    """
+    A clock that, as a reactor does, runs in one pass only what was due when the pass began.
+    """
+
+    def advance(self, amount: float) -> None:
+        self.rightNow += amount
+        for call in [call for call in self.calls if call.getTime() <= self.seconds()]:
+            if call.active():
+                self.calls.remove(call)
+                call.called = 1
+                call.func(*call.args, **call.kw)
 
 
 @implementer(IMessageReceiver)

@@ -148,6 +148,9 @@ class Holds:
             # Nothing is read meanwhile, so that nothing comes is no sign.
             held.until += now - held.looked
             held.since, held.turns = now, 0
+        else:
+            # Nor was anything read while the reactor, or the machine, stood still.
+            held.until += max(0.0, now - held.looked - QUIET_SECONDS)
         held.looked = now
         if held.stream.closed or now >= held.until:
             self._inbox.put(held.message)
