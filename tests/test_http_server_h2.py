@@ -61,7 +61,7 @@ class Streams:
     def over(self) -> None:
         """All of it ends."""
         self.wire.lose()
-        self.server.clock.advance(10_000)
+        self.server.clock.pump([0.4] * 200)
         self.server.over()
 
 

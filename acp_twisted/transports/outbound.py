@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from twisted.internet.interfaces import IConsumer, IDelayedCall, IPushProducer, IReactorTime
+from twisted.internet.interfaces import IConsumer, IPushProducer, IReactorTime
 from zope.interface import implementer
 
 from acp_twisted.errors import LimitExceeded
 from acp_twisted.interfaces import IBatchTransport
 from acp_twisted.limits import KiB, Limits
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.tls import end_with_peer
 
 SLICE = 128 * KiB
@@ -102,7 +103,7 @@ class Outbound:
         self._batched = 0
         self._above_high_water = False
         self._holding_reads = False
-        self._stall: IDelayedCall | None = None
+        self._stall: Patience | None = None
         end_with_peer(transport)
         transport.registerProducer(self, True)
 
@@ -275,7 +276,7 @@ class Outbound:
 
     def _start_stall_timer(self) -> None:
         self._stop_stall_timer()
-        self._stall = self._clock.callLater(self._limits.stall_timeout, self._stalled)
+        self._stall = Patience(self._clock, self._limits.stall_timeout, self._stalled)
 
     def _stop_stall_timer(self) -> None:
         if self._stall is not None:

@@ -29,6 +29,7 @@ from acp_twisted.transports.command import AgentCommand
 from acp_twisted.transports.drain import Drain
 from acp_twisted.transports.inbound import Inbound
 from acp_twisted.transports.outbound import Outbound
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.process_group import ProcessGroup
 from acp_twisted.transports.stderr import StderrTail
 
@@ -87,7 +88,7 @@ class ProcessTransport:
         self._exit: Failure | None = None
         self._drain: Drain | None = None
         self._reaping: IDelayedCall | None = None
-        self._deadline: IDelayedCall | None = None
+        self._deadline: Patience | IDelayedCall | None = None
         self._dying: AcpConnectionError | None = None
 
     @property
@@ -269,7 +270,7 @@ class ProcessTransport:
         @param what: how it looks if it turns out to live on.
         """
         if self._deadline is None:
-            self._deadline = self._clock.callLater(self._limits.exit_grace, self._overdue, what)
+            self._deadline = Patience(self._clock, self._limits.exit_grace, lambda: self._overdue(what))
             if self._exit is None:
                 self._reaping = self._clock.callLater(REAP_SECONDS, self._reap_again)
 
@@ -308,7 +309,7 @@ class ProcessTransport:
         if self._open & {STDOUT, STDERR} and not self._lost and self._dying is None:
             self._stop_timers()
             self._drain = Drain(self._clock, self._finish_close)
-            self._deadline = self._clock.callLater(self._limits.exit_grace, self._finish_close)
+            self._deadline = Patience(self._clock, self._limits.exit_grace, self._finish_close)
         else:
             self._finish_close()
 

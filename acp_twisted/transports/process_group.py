@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from acp_twisted.limits import Limits
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -99,7 +100,7 @@ class ProcessGroup:
         self._alive = alive
         self._kill_leader = kill_leader
         self._reap = reap
-        self._step: IDelayedCall | None = None
+        self._step: Patience | None = None
         self._poll: IDelayedCall | None = None
         self._terminating = False
         self._killed = False
@@ -123,7 +124,7 @@ class ProcessGroup:
         The program was asked to go (its input was closed): the first step of the ladder.
         """
         if not (self.gone or self._terminating or self._step is not None):
-            self._step = self._clock.callLater(self._limits.exit_grace, self._grace_over)
+            self._step = Patience(self._clock, self._limits.exit_grace, self._grace_over)
             self._look_again()
 
     def terminate(self) -> None:
@@ -182,7 +183,7 @@ class ProcessGroup:
     def _next(self, seconds: float, step: Callable[[], None]) -> None:
         if self._step is not None and self._step.active():
             self._step.cancel()
-        self._step = self._clock.callLater(seconds, step)
+        self._step = Patience(self._clock, seconds, step)
 
     def _look_again(self) -> None:
         if self._poll is None and not self.gone:

@@ -33,6 +33,7 @@ from acp_twisted.interfaces import IMessageReceiver, IMessageReceiverFactory, IM
 from acp_twisted.limits import Limits
 from acp_twisted.transports.inbound import Inbound
 from acp_twisted.transports.outbound import Outbound
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -73,7 +74,7 @@ class MessageProtocol(Protocol):
         self._peer_closed_first = False
         self._lost = False
         self._why: AcpConnectionError | None = None
-        self._linger: IDelayedCall | None = None
+        self._linger: Patience | None = None
 
     # IProtocol
 
@@ -124,7 +125,7 @@ class MessageProtocol(Protocol):
         Our own half-close has gone out behind the last answer (see L{output_finished}): wait a little for the peer's.
         """
         if self._closing and not self._lost and self._linger is None:
-            self._linger = self._clock.callLater(self._limits.exit_grace, self._stop_waiting)
+            self._linger = Patience(self._clock, self._limits.exit_grace, self._stop_waiting)
 
     # IMessageTransport
 

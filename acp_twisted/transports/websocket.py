@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, Literal
 
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from wsproto.connection import Connection, ConnectionState, ConnectionType
@@ -24,6 +24,7 @@ from acp_twisted.errors import AcpConnectionError, LimitExceeded
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.transports.outbound import Outbound
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -104,8 +105,8 @@ class WebSocketTransport:
         self._close_sent = False
         self._lost = False
         self._why: AcpConnectionError | None = None
-        self._linger: IDelayedCall | None = None
-        self._ticker: IDelayedCall | None = None
+        self._linger: Patience | None = None
+        self._ticker: Patience | None = None
         self._silent_since: float | None = None
 
     # ---- what the owner of the socket calls
@@ -375,7 +376,7 @@ class WebSocketTransport:
 
     def _start_lingering(self) -> None:
         if self._linger is None and not self._lost:
-            self._linger = self._clock.callLater(self._limits.exit_grace, self._stop_waiting)
+            self._linger = Patience(self._clock, self._limits.exit_grace, self._stop_waiting)
 
     def _stop_waiting(self) -> None:
         self._linger = None
@@ -424,7 +425,7 @@ class WebSocketTransport:
 
     def _wait_to_ping(self) -> None:
         if self._limits.ping_interval:
-            self._ticker = self._clock.callLater(self._limits.ping_interval, self._tick)
+            self._ticker = Patience(self._clock, self._limits.ping_interval, self._tick)
 
     def _tick(self) -> None:
         """

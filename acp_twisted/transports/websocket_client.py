@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from wsproto import ConnectionType
@@ -23,6 +23,7 @@ from acp_twisted.transports.http.answers import status_words
 from acp_twisted.transports.http.cookies import Cookies
 from acp_twisted.transports.http.requests import CONNECT_SECONDS, connect_protocol, explain
 from acp_twisted.transports.http.url import AgentUrl
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.websocket import WebSocketTransport
 
 MAX_HEAD_BYTES: Final = 64 * KiB
@@ -59,7 +60,7 @@ class WebSocketClientProtocol(Protocol):
         self._clock = clock
         self._handshake = H11Handshake(ConnectionType.CLIENT)
         self._head = bytearray()
-        self._timer: IDelayedCall | None = None
+        self._timer: Patience | None = None
         self._socket: ClientWebSocket | None = None
         self._refused = False
 
@@ -72,7 +73,7 @@ class WebSocketClientProtocol(Protocol):
             subprotocols=list(self._where.subprotocols),
         )
         transport: Any = self.transport
-        self._timer = self._clock.callLater(CONNECT_SECONDS, self._late)
+        self._timer = Patience(self._clock, CONNECT_SECONDS, self._late)
         transport.write(self._handshake.send(request))
 
     def dataReceived(self, data: bytes) -> None:

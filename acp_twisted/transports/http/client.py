@@ -36,6 +36,7 @@ from acp_twisted.transports.http.client_streams import EventStream
 from acp_twisted.transports.http.cookies import Cookies
 from acp_twisted.transports.http.exchange import Exchange, HeaderList, HttpLayer, ResponseReader, words
 from acp_twisted.transports.http.inbox import Inbox
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -108,7 +109,7 @@ class HttpClientTransport:
         self._closing = False
         self._ending = False
         self._deleting: tuple[Exchange, IDelayedCall] | None = None
-        self._deadline: IDelayedCall | None = None
+        self._deadline: Patience | None = None
         self._why: AcpConnectionError | None = None
 
     def start(self) -> None:
@@ -154,7 +155,7 @@ class HttpClientTransport:
         if self.connection_id is None:
             self._goodbye()
             return
-        self._deadline = self._clock.callLater(self._limits.stall_timeout, self._goodbye)
+        self._deadline = Patience(self._clock, self._limits.stall_timeout, self._goodbye)
         if self._posts.idle:
             self._goodbye()
 

@@ -8,7 +8,7 @@ from collections import deque
 from typing import Final, Protocol
 
 from attrs import define, field
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from acp_twisted.errors import LimitExceeded
@@ -17,6 +17,7 @@ from acp_twisted.jsonrpc.messages import Id
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.answers import Answer
 from acp_twisted.transports.http.exchange import Exchange, ResponseReader
+from acp_twisted.transports.patience import Patience
 
 MAX_FLYING: Final = 32
 """How many POSTs are under way at once."""
@@ -119,7 +120,7 @@ class _Flight:
     """
 
     exchange: Exchange | None = None
-    timer: IDelayedCall | None = None
+    timer: Patience | None = None
 
 
 class Posts:
@@ -248,7 +249,7 @@ class Posts:
                     owner.posts_drained()
 
         answer = Answer(self._limits.max_message_bytes, head, message, end)
-        flight.timer = self._clock.callLater(self._limits.stall_timeout, self._late, post, flight)
+        flight.timer = Patience(self._clock, self._limits.stall_timeout, lambda: self._late(post, flight))
         flight.exchange = owner.post_send(post, answer)
 
     def _landed(self, lane: _Lane, post: Post) -> None:
@@ -261,7 +262,7 @@ class Posts:
         self._gone(len(post.message))
 
     def _late(self, post: Post, flight: _Flight) -> None:
-        flight.timer = self._clock.callLater(self._limits.stall_timeout, self._late, post, flight)
+        flight.timer = Patience(self._clock, self._limits.stall_timeout, lambda: self._late(post, flight))
         self._owner.post_unanswered(post)
 
     def _grown(self) -> None:
@@ -289,6 +290,6 @@ class Posts:
             self._owner.output_held(False)
 
 
-def _stop(timer: IDelayedCall | None) -> None:
+def _stop(timer: Patience | None) -> None:
     if timer is not None and timer.active():
         timer.cancel()

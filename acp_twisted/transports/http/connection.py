@@ -34,6 +34,7 @@ from acp_twisted.transports.http.rules import (
     stream_of_answer,
 )
 from acp_twisted.transports.http.sse import EventStream
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -77,7 +78,7 @@ class _Initialize:
 
     request: Any
     id: Id
-    timer: IDelayedCall
+    timer: Patience
 
 
 @implementer(IMessageTransport)
@@ -134,7 +135,7 @@ class HttpConnection:
         self._used = False
         self._ticker: IDelayedCall | None = None
         self._idle: IDelayedCall | None = None
-        self._absence: IDelayedCall | None = None
+        self._absence: Patience | None = None
 
     # ---- what the resource calls
 
@@ -142,7 +143,7 @@ class HttpConnection:
         """
         Deliver C{initialize}, and answer its POST with the agent's answer.
         """
-        timer = self._clock.callLater(self._limits.initialize_timeout, self._not_initialized)
+        timer = Patience(self._clock, self._limits.initialize_timeout, self._not_initialized)
         self._initialize = _Initialize(request, envelope.id, timer)
         request.notifyFinish().addErrback(self._initializer_gone)
         self._idle = self._clock.callLater(self._limits.idle_timeout, self._check_idle)
@@ -288,7 +289,7 @@ class HttpConnection:
         post.gone = True
         self._posted_bytes -= len(message)
         if self._absence is not None:
-            self._absence.reset(self._limits.absence_timeout)
+            self._absence.reset()
         if envelope.kind == "request":
             route = _Route(envelope.method, stream_of_answer(envelope, ids), ids.session)
             key = id_key(envelope.id)
@@ -475,7 +476,7 @@ class HttpConnection:
             self._absence.cancel()
             self._absence = None
         elif not present and self._absence is None:
-            self._absence = self._clock.callLater(self._limits.absence_timeout, self._absent)
+            self._absence = Patience(self._clock, self._limits.absence_timeout, self._absent)
 
     def _absent(self) -> None:
         self._absence = None

@@ -14,7 +14,7 @@ from h2.connection import ConnectionState, H2Connection
 from h2.errors import ErrorCodes
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes, Settings
-from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
+from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -23,6 +23,7 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError
 from acp_twisted.limits import KiB, Limits, MiB
 from acp_twisted.transports.http.exchange import HeaderList, NotProcessed, ResponseReader, Truncated
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.tls import end_with_peer
 
 _log = Logger()
@@ -176,8 +177,8 @@ class H2ClientProtocol(Protocol):
         self._withheld = 0
         self._blocked = False
         self._blocked_bytes = 0
-        self._stall: IDelayedCall | None = None
-        self._ticker: IDelayedCall | None = None
+        self._stall: Patience | None = None
+        self._ticker: Patience | None = None
         self._silent_since: float | None = None
         self._why: Exception | None = None
         self._lost = False
@@ -253,7 +254,7 @@ class H2ClientProtocol(Protocol):
     def pauseProducing(self) -> None:
         self._blocked = True
         if self._stall is None and not self._lost:
-            self._stall = self._clock.callLater(self._limits.stall_timeout, self._stalled)
+            self._stall = Patience(self._clock, self._limits.stall_timeout, self._stalled)
 
     def resumeProducing(self) -> None:
         self._blocked = False
@@ -461,7 +462,7 @@ class H2ClientProtocol(Protocol):
         """
         transport: Any = self.transport
         self._stop_timers()
-        self._ticker = self._clock.callLater(self._limits.exit_grace, self._linger_over)
+        self._ticker = Patience(self._clock, self._limits.exit_grace, self._linger_over)
         transport.unregisterProducer()
         transport.loseConnection()
 
@@ -495,7 +496,7 @@ class H2ClientProtocol(Protocol):
 
     def _wait_to_ping(self) -> None:
         if self._limits.ping_interval:
-            self._ticker = self._clock.callLater(self._limits.ping_interval, self._tick)
+            self._ticker = Patience(self._clock, self._limits.ping_interval, self._tick)
 
     def _tick(self) -> None:
         """

@@ -8,7 +8,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
@@ -21,6 +21,7 @@ from acp_twisted.transports.http.flood import LINGER_SECONDS
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.rules import shown_method
 from acp_twisted.transports.http.sockets import Socket, Sockets
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -57,7 +58,7 @@ class BoundedRequest(Request):
     def __init__(self, *args: Any, **options: Any) -> None:
         Request.__init__(self, *args, **options)
         self._parsePOSTFormSubmission = False  # where Twisted has it: nobody wants forms here
-        self._overdue: IDelayedCall | None = self._clock.callLater(self.arrival_timeout, self._late)
+        self._overdue: Patience | None = Patience(self._clock, self.arrival_timeout, self._late)
         socket = self._socket
         if socket is not None:
             socket.heard()

@@ -17,6 +17,7 @@ from zope.interface import implementer
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.flood import LINGER_SECONDS, Guard
 from acp_twisted.transports.http.table import address_in
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.tls import end_with_peer
 
 _log = Logger()
@@ -140,7 +141,7 @@ class Socket:
         self._sockets = sockets
         self._silent = True
         self._open = True
-        self._deadline: IDelayedCall | None = None
+        self._deadline: Patience | None = None
 
     def makeConnection(self, transport: Any) -> None:
         self.transport = transport
@@ -173,9 +174,9 @@ class Socket:
         The head of a request has come, which has a time of its own to come whole, or an answer is done.
         """
         if self._deadline is not None:
-            self._deadline.reset(self._sockets.idle_timeout)
+            self._deadline.reset()
         elif self._open:
-            self._deadline = self._sockets.clock.callLater(self._sockets.idle_timeout, self._overdue)
+            self._deadline = Patience(self._sockets.clock, self._sockets.idle_timeout, self._overdue)
 
     def work(self, request: Any) -> None:
         """
@@ -199,7 +200,7 @@ class Socket:
         if self.works:
             return
         _log.debug("a socket without a request is closed")
-        self._deadline = self._sockets.clock.callLater(LINGER_SECONDS, self._abort)
+        self._deadline = Patience(self._sockets.clock, LINGER_SECONDS, self._abort)
         self.transport.loseConnection()
 
     def _abort(self) -> None:

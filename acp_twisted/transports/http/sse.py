@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, Protocol
 
-from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
+from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.limits import KiB, Limits
 from acp_twisted.transports.http import marks
 from acp_twisted.transports.http.below import Backlog, abort_exchange, watch_backlog
+from acp_twisted.transports.patience import Patience
 
 SLICE: Final = 128 * KiB
 """How much of a large event is written at a time: each slice that is taken is a sign of life of a slow reader."""
@@ -87,7 +88,7 @@ class EventStream:
         self._closing = False
         self._pumping = False
         self._reader: Reader | None = None
-        self._deadline: IDelayedCall | None = None
+        self._deadline: Patience | None = None
 
     @property
     def has_reader(self) -> bool:
@@ -203,7 +204,7 @@ class EventStream:
         The reader takes nothing more for now.
         """
         if reader is self._reader and self._deadline is None:
-            self._deadline = self._clock.callLater(self._limits.stall_timeout, self._stalled)
+            self._deadline = Patience(self._clock, self._limits.stall_timeout, self._stalled)
 
     def reader_gone(self, reader: Reader) -> None:
         """
@@ -290,7 +291,7 @@ class EventStream:
         Handlers wait for room, and there is nobody who would make any.
         """
         if self._full and self._reader is None and self._deadline is None and not self._closing:
-            self._deadline = self._clock.callLater(self._limits.stall_timeout, self._stalled)
+            self._deadline = Patience(self._clock, self._limits.stall_timeout, self._stalled)
 
     def _stalled(self) -> None:
         """
@@ -301,7 +302,7 @@ class EventStream:
         if reader is None:
             self._owner.stream_overdue(self)
         elif reader.has_taken_some():
-            self._deadline = self._clock.callLater(self._limits.stall_timeout, self._stalled)
+            self._deadline = Patience(self._clock, self._limits.stall_timeout, self._stalled)
         else:
             reader.abort()
             self.reader_gone(reader)

@@ -23,6 +23,7 @@ from acp_twisted.interfaces import ILaneReceiver, IMessageReceiver, IMessageTran
 from acp_twisted.jsonrpc.routing import read_envelope
 from acp_twisted.limits import Limits
 from acp_twisted.transports.http.rules import CONNECTION_ID, Refused, is_initialize
+from acp_twisted.transports.patience import Patience
 from acp_twisted.transports.websocket import CloseCode, WebSocketTransport
 
 _log = Logger()
@@ -194,12 +195,12 @@ class _Doorman:
         self._make_receiver = make_receiver
         self._limits = limits
         self._clock = clock
-        self._timer: IDelayedCall | None = None
+        self._timer: Patience | None = None
 
     def connection_made(self, transport: IMessageTransport) -> None:
         assert isinstance(transport, WebSocketTransport)
         self._transport = transport
-        self._timer = self._clock.callLater(self._limits.initialize_timeout, self._late)
+        self._timer = Patience(self._clock, self._limits.initialize_timeout, self._late)
 
     def message_received(self, message: bytes) -> None:
         transport = self._transport
