@@ -22,10 +22,11 @@ from acp_twisted.errors import (
     RequestCancelled,
     RequestTimedOut,
 )
+from acp_twisted.jsonrpc.cancellation import CancellationToken
 from acp_twisted.limits import Limits
 from acp_twisted.mcp.client import McpOptions
 from acp_twisted.mcp.handlers import McpHandlers
-from acp_twisted.mcp.server import McpServer, TooManyRequests
+from acp_twisted.mcp.server import McpRequest, McpServer, TooManyRequests
 from acp_twisted.mcp.serving import ServerConnection, Serving
 from acp_twisted.mcp.types import ImageContent, LogMessage, Progress, TextContent, Tool, ToolResult
 from acp_twisted.transports.memory import MemoryLink
@@ -255,6 +256,41 @@ def test_a_server_that_closes_ends_its_subscriptions_first() -> None:
     subscription = success(pair.client.listen(lambda *_: None, tools=True))
     pair.connection.peer.shutdown()
     assert subscription.end == "server"
+
+
+@pytest.mark.parametrize("what", ["changed", "ended"])
+def test_who_is_told_may_end_the_subscription_of_another(what: str) -> None:
+    """The other is told nothing any more, and those behind it are: a server that closes has told all of them (M2)."""
+    server, told = McpServer("s"), list[tuple[int, str]]()
+    open_ones: list[Deferred[dict[str, Any]]] = []
+
+    def subscribe(number: int) -> None:
+        request = McpRequest(
+            "subscriptions/listen",
+            {"notifications": {"toolsListChanged": True}},
+            number,
+            CancellationToken(),
+            lambda method, _: tell(number, method),
+        )
+        request.tear_down = lambda: tell(number, "end")
+        open_ones.append(server.handle(request))
+
+    def tell(number: int, method: str) -> None:
+        told.append((number, method))
+        if number == 1 and method in (CHANGED, "end"):
+            open_ones[1].cancel()
+
+    for number in (1, 2, 3):
+        subscribe(number)
+    told.clear()
+    if what == "changed":
+        server.add_tool(Tool(name="t", input_schema={}), lambda _: None)
+        assert told == [(1, CHANGED), (3, CHANGED)]
+    else:
+        server.end_subscriptions()
+        assert told == [(1, "end"), (3, "end")]
+        assert success(open_ones[2])["_meta"] == {META + "subscriptionId": 3}
+    failure(open_ones[1], CancelledError)
 
 
 def test_a_server_cancels_nothing_else() -> None:

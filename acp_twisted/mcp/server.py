@@ -288,10 +288,12 @@ class McpServer:
         return lambda: self._listeners.remove(tell)
 
     def _changed(self) -> None:
+        # On a link that delivers at once, one who is told may end what another has.
         for tell in list(self._listeners):
-            tell(_TOOLS_CHANGED, {})
+            if tell in self._listeners:
+                tell(_TOOLS_CHANGED, {})
         for one in list(self._subscribed):
-            if one.honored.get("toolsListChanged"):
+            if one in self._subscribed and one.honored.get("toolsListChanged"):
                 one.request.notify(_TOOLS_CHANGED, {"_meta": {META_SUBSCRIPTION: one.request.request_id}})
 
     def end_subscriptions(self, only: Callable[[McpRequest], bool] | None = None) -> None:
@@ -301,7 +303,7 @@ class McpServer:
         @param only: which of them; by default all.
         """
         for one in list(self._subscribed):
-            if only is None or only(one.request):
+            if one in self._subscribed and (only is None or only(one.request)):
                 self._subscribed.remove(one)
                 one.request.tear_down()
                 if not one.ended.called:
