@@ -387,6 +387,20 @@ def test_a_reader_that_takes_now_and_then_is_not_cut() -> None:
     assert len(wire.events()) == 1
 
 
+def test_closing_as_soon_as_there_is_room() -> None:
+    """An agent that closes the connection when it may write again has all written that it has sent (B72)."""
+    raw = Raw(max_kept_events=1)
+    wire = raw.remote.open("s")
+    wire.pause()
+    for text in "ab":
+        raw.update("s", text)
+    receiver: Any = raw.receiver
+    receiver.writing_resumed = receiver.transport.close
+    wire.resume()
+    assert [event["params"]["text"] for event in wire.events()] == ["a", "b"]
+    assert wire.answer().whole
+
+
 def test_a_full_stream_that_nobody_reads_ends_the_connection() -> None:
     """A session's handlers can't wait for ever for a client that opens no stream (Limits.stall_timeout)."""
     raw = Raw(max_kept_events=2, stall_timeout=60, absence_timeout=1000)

@@ -252,10 +252,11 @@ class EventStream:
                     self._offset = 0
                     self.written += 1
                     moved = True
-                    self._count(-len(event) - OVERHEAD)
                 else:
                     self._offset += SLICE
                 reader.write(piece)
+                if done:
+                    self._count(-len(event) - OVERHEAD)  # who waited for room may end the stream
         finally:
             self._pumping = False
         if not self._end_if_written() and moved:
