@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 import pytest
-from http_server_fakes import INITIALIZE, JSON, Remote, Server, Wire, agent
+from http_server_fakes import EVENTS, INITIALIZE, JSON, Remote, Server, Wire, agent
 from transport_fakes import RecordingFactory
 from twisted.internet.defer import Deferred
 from zope.interface.verify import verifyClass
@@ -385,6 +385,17 @@ def test_a_reader_that_takes_now_and_then_is_not_cut() -> None:
         wire.socket.take()
     assert not wire.socket.aborted
     assert len(wire.events()) == 1
+
+
+def test_one_more_get_behind_a_stream() -> None:
+    """A GET that waited on the socket of a stream is served when that ends, and makes way for the new reader as well."""
+    raw = Raw()
+    old = raw.remote.open("s")
+    old.request("GET", headers={**EVENTS, **raw.remote.headers, "Acp-Session-Id": "s"})
+    new = raw.remote.open("s")
+    assert [answer.whole for answer in old.answers()] == [True, True]
+    raw.update("s")
+    assert len(new.events()) == 1
 
 
 def test_closing_as_soon_as_there_is_room() -> None:

@@ -146,8 +146,8 @@ class EventStream:
 
         @param request: a twisted.web request whose response has not begun.
         """
-        before, self._reader = self._reader, None
-        if before is not None:
+        while (before := self._reader) is not None:  # behind it on its socket may come one more that asks for this
+            self._reader = None
             before.finish()
         self._offset = 0
         reader = self._reader = Reader(request, self)
