@@ -299,6 +299,24 @@ def test_a_goodbye_lets_old_streams_end() -> None:
     assert server.transport.disconnecting
 
 
+def test_a_goodbye_at_which_others_are_cancelled() -> None:
+    """Whoever is told that his request was not looked at may cancel the others, and nothing is told of them."""
+    server = Server()
+    second = Reading()
+
+    class Cancels(Reading):
+        def response_ended(self, failure: Failure | None) -> None:
+            super().response_ended(failure)
+            second.exchange.cancel()
+
+    first = Cancels()
+    server.ask(first)
+    server.ask(second)
+    server.client.dataReceived(GoAwayFrame(0, last_stream_id=0).serialize())
+    assert (len(first.ends), second.ends) == (1, [])
+    assert server.transport.disconnecting
+
+
 def test_rules_that_are_broken() -> None:
     """Rule 7: bytes that are no HTTP/2 end the connection, with a reason for everything under way."""
     for garbage in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\xff\xff\x00\x00\x00\x00\x00\x01", b"\0" * 9):

@@ -399,7 +399,9 @@ class H2ClientProtocol(Protocol):
             self._why = AcpConnectionError(f"the server ended the HTTP/2 connection ({code})")
         self._h2.state_machine.state = ConnectionState.CLIENT_OPEN
         for stream_id in [each for each in self._streams if each > last]:
-            exchange = self._streams.pop(stream_id)
+            exchange = self._streams.pop(stream_id, None)
+            if exchange is None:
+                continue  # one before it was told, and has cancelled this one
             self._sending.pop(stream_id, None)
             exchange.connection = None
             exchange.ended(Failure(NotProcessed(f"the server ended the HTTP/2 connection ({code})")))
