@@ -29,7 +29,7 @@ from acp_twisted.mcp.connecting import accept_over_acp, connect
 from acp_twisted.mcp.handlers import McpHandlers
 from acp_twisted.mcp.provider import BACKEND_FAILED, LIMIT_REACHED, UNAVAILABLE, McpProvider, offered_to
 from acp_twisted.mcp.routes import routes_of
-from acp_twisted.mcp.server import McpServer
+from acp_twisted.mcp.server import McpServer, ToolContext
 from acp_twisted.mcp.types import Progress
 from acp_twisted.mcp.versions import McpCapabilityError
 from acp_twisted.schema import v1
@@ -196,6 +196,28 @@ def test_closing_a_client_leaves_the_acp_connection() -> None:
         assert len(chain.noticed["cancelled"]) == 1
         assert success(chain.connect().call_tool("echo", {"text": "hi"})).text == "hi"
         assert chain.clock.getDelayedCalls() == []
+
+
+@pytest.mark.parametrize("form", ["stateless", "connection"])
+def test_a_client_that_is_closed_in_the_midst_of_asking(form: str) -> None:
+    """The link delivers at once, so progress may come before the request is known as sent: its tool is cancelled."""
+    server, stopped = McpServer("s"), list[str]()
+
+    @server.tool()
+    def hang(arguments: dict[str, Any], context: ToolContext) -> Deferred[str]:
+        context.token.on_cancel(lambda: stopped.append("hang"))
+        context.progress(1)
+        return Deferred()
+
+    chain = Chain(form, server=server)
+    client = chain.connect()
+    call = client.call_tool("hang", on_progress=lambda _: client.close())
+    chain.clock.advance(0)
+    failure(call, AcpConnectionError)
+    assert stopped == ["hang"]
+    for each in (chain.acp_agent, chain.acp_client):
+        assert each.peer.pending_requests == each.peer.incoming_requests == 0
+        assert routes_of(each).exchanges == {}
 
 
 @pytest.mark.parametrize("form", ["stateless", "connection"])

@@ -211,6 +211,8 @@ class StatelessTransport(ExchangeTransport):
         call.addBoth(over).addCallbacks(
             self._answered, self._failed, callbackArgs=(request.id, outer), errbackArgs=(request.id,)
         )
+        if self.closed:  # by what came while it was being sent
+            call.cancel()
 
     def _answered(self, carrier: Any, request_id: Id, outer: str) -> None:
         if isinstance(carrier, dict) and "result" in carrier:
@@ -304,6 +306,8 @@ class Tunnel(ExchangeTransport):
         call.addBoth(over).addCallbacks(
             lambda result: self.answer(request.id, result), self._refused, errbackArgs=(request.id,)
         )
+        if self.closed:  # by what came while it was being sent
+            call.cancel()
 
     def _refused(self, failure: Failure, request_id: Id) -> None:
         error = failure.value
