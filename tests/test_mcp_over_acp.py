@@ -220,6 +220,22 @@ def test_a_client_that_is_closed_in_the_midst_of_asking(form: str) -> None:
         assert routes_of(each).exchanges == {}
 
 
+def test_the_end_of_one_request_of_a_tunnel_may_end_another() -> None:
+    """Each is told once, and the tunnel is closed all the same."""
+    chain = Chain("connection")
+    chain.connect()
+    (tunnel,) = routes_of(chain.acp_client).tunnels.values()
+    first, second, third = (tunnel.received("tools/call", {"name": "hang", "_meta": META}) for _ in range(3))
+    first.addErrback(lambda _: second.cancel())
+    tunnel.close()
+    chain.clock.advance(0)
+    assert success(first) is None
+    failure(second, CancelledError)
+    failure(third, RequestCancelled)
+    assert success(tunnel.peer.when_closed())
+    assert len(chain.noticed["cancelled"]) == 3
+
+
 @pytest.mark.parametrize("form", ["stateless", "connection"])
 def test_an_acp_connection_keeps_nothing_of_clients_that_are_closed(form: str) -> None:
     """It may live long, and see many of them (rule 6)."""

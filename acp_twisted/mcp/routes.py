@@ -369,5 +369,6 @@ class Tunnel(ExchangeTransport):
             call.cancel()
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
-            each.errback(RequestCancelled())
+            if not each.called:  # those before may have ended it
+                each.errback(RequestCancelled())
         self._gone()
