@@ -428,6 +428,8 @@ class _Exchange:
             self._failed(Failure())
             return
         self._work.addCallback(self._finish).addErrback(self._failed)
+        if self._over:  # it was ended from within its own handler, which had not returned yet
+            self._work.cancel()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
         """

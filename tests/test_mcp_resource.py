@@ -1,0 +1,85 @@
+"""
+MCP over HTTP without a socket: what a response does when its client does not read it, and what ends in the midst of
+something.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from mcp_parts import STATELESS
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+from twisted.web.test.requesthelper import DummyRequest
+
+from acp_twisted.mcp.resource import HttpBounds, McpResource
+from acp_twisted.mcp.server import McpServer, ToolContext
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": STATELESS,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "progressToken": 1,
+}
+
+
+class Connection:
+    """
+    What a request came on.
+
+    @ivar aborted: how often it was cut.
+    """
+
+    def __init__(self, request: Any) -> None:
+        self.transport = self
+        self.aborted = 0
+        self._request = request
+
+    def abortConnection(self) -> None:
+        self.aborted += 1
+        self._request.processingFailed(Failure(ConnectionError("cut")))
+
+
+def calling(tool: str) -> Any:
+    """A request for a tool, whose client reads nothing."""
+    request: Any = DummyRequest([b""])
+    request.channel = Connection(request)
+    request.registerProducer = lambda producer, _: producer.pauseProducing()
+    request.unregisterProducer = lambda: None
+    request.method = b"POST"
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "_meta": META}}
+    request.content = BytesIO(json.dumps(message).encode())
+    for name, value in {
+        "accept": "*/*",
+        "content-type": "application/json",
+        "mcp-protocol-version": STATELESS,
+        "mcp-method": "tools/call",
+        "mcp-name": tool,
+    }.items():
+        request.requestHeaders.setRawHeaders(name, [value])
+    return request
+
+
+@pytest.mark.parametrize("how", ["floods", "closes"])
+def test_a_tool_that_brings_its_own_end_is_cancelled(how: str) -> None:
+    """Also when it has not returned yet what it waits for."""
+    server, clock, stopped = McpServer("s"), Clock(), list[str]()
+    resource = McpResource(server, clock, hosts=None, bounds=HttpBounds(max_unread_bytes=1000))
+
+    @server.tool()
+    def hang(arguments: dict[str, Any], context: ToolContext) -> Deferred[str]:
+        if how == "floods":
+            for number in range(20):
+                context.progress(number, message="x" * 100)
+        else:
+            resource.close()
+        return Deferred(lambda _: stopped.append("hang"))
+
+    request = calling("hang")
+    resource.render(request)
+    assert request.channel.aborted == 1
+    assert stopped == ["hang"]
+    assert clock.getDelayedCalls() == []
