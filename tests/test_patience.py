@@ -50,6 +50,22 @@ def test_a_time_that_was_not_waited() -> None:
     assert len(over) == 1
 
 
+def test_a_reactor_that_is_always_late() -> None:
+    """It begins anew once, so that the end comes even then; what came in between counts as a new beginning."""
+    clock, over = Passes(), list[float]()
+    patience = Patience(clock, SECONDS, lambda: over.append(clock.seconds()))
+    for _ in range(3):
+        clock.advance(SECONDS * 2)
+        clock.advance(0)
+        assert not over
+        patience.reset()
+    for _ in range(2):
+        clock.advance(SECONDS * 2)
+        clock.advance(0)
+    assert len(over) == 1
+    assert clock.calls == []
+
+
 @pytest.mark.parametrize("stall", [0, SECONDS, SECONDS * 2])
 def test_it_is_cancelled(stall: float) -> None:
     """Whenever that is, nobody is told."""

@@ -49,12 +49,13 @@ class Patience:
         self._call.cancel()
         self._begin()
 
-    def _begin(self) -> None:
+    def _begin(self, *, anew: bool = False) -> None:
+        self._anew = anew
         self._due = self._clock.seconds() + self._seconds
         self._call: IDelayedCall = self._clock.callLater(self._seconds, self._look_again)
 
     def _look_again(self) -> None:
-        if self._clock.seconds() - self._due > LATE_SECONDS:
-            self._begin()
+        if self._clock.seconds() - self._due > LATE_SECONDS and not self._anew:
+            self._begin(anew=True)
         else:
             self._call = self._clock.callLater(0, self._over)
