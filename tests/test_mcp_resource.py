@@ -83,3 +83,20 @@ def test_a_tool_that_brings_its_own_end_is_cancelled(how: str) -> None:
     assert request.channel.aborted == 1
     assert stopped == ["hang"]
     assert clock.getDelayedCalls() == []
+
+
+def test_an_answer_that_is_one_too_much_is_the_end() -> None:
+    """A response whose connection was cut for it is not finished any more."""
+    server, clock = McpServer("s"), Clock()
+    resource = McpResource(server, clock, hosts=None, bounds=HttpBounds(max_unread_bytes=1000))
+
+    @server.tool()
+    def much(arguments: dict[str, Any], context: ToolContext) -> str:
+        context.progress(1)
+        return "x" * 1000
+
+    request = calling("much")
+    resource.render(request)
+    assert request.channel.aborted == 1
+    assert request.finished == 0
+    assert clock.getDelayedCalls() == []

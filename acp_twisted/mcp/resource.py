@@ -498,8 +498,9 @@ class _Exchange:
     def _answer(self, status: int, message: bytes) -> None:
         if self._streaming:
             self._write(message)
-            self._end()
-            self._close()
+            if not self._over:  # it may be what the client did not read that is one too much
+                self._end()
+                self._close()
         else:
             self._end()
             answer_json(self.request, status, message)
