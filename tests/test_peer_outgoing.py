@@ -627,6 +627,31 @@ def test_time_spent_waiting_for_its_turn_counts(wire: Wire) -> None:
     assert wire.cancels == []
 
 
+def test_answer_that_came_while_the_reactor_stood_still_counts(wire: Wire) -> None:
+    """It is read before the time that has passed meanwhile ends the call; without one the call ends as ever (P2)."""
+    first, second = (wire.peer.call("m", timeout=5) for _ in range(2))
+    wire.clock.callLater(30, wire.result, 1, "r")  # what is due at 5 comes before it, though it is 60 by then
+    wire.clock.advance(60)
+    assert success(first) == "r"
+    failure(second, RequestTimedOut)
+    assert wire.cancels == [{"requestId": 2}]
+    assert wire.clock.getDelayedCalls() == []
+
+
+def test_progress_that_came_while_the_reactor_stood_still_counts(wire: Wire) -> None:
+    """It starts the timeout anew, but never past the longest (P2)."""
+    bounded, free = wire.peer.call("m", timeout=5, max_timeout=7), wire.peer.call("m", timeout=5)
+    for call in (bounded, free):
+        wire.clock.callLater(30, call.progressed)
+    wire.clock.advance(60)
+    failure(bounded, RequestTimedOut)
+    wire.clock.advance(4.5)
+    no_result(free)
+    wire.clock.advance(0.5)
+    failure(free, RequestTimedOut)
+    assert wire.clock.getDelayedCalls() == []
+
+
 # ---- what can't be sent
 
 

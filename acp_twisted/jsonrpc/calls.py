@@ -217,6 +217,7 @@ class Call(Unheeded[_T]):
         self._timeout = 0.0
         self._deadline: float | None = None
         self._winding_up = False
+        self._looking = False
         self._afterwards: list[Callable[[], None]] | None = []
         self.wait = wait
         self.wait_timeout = wait_timeout
@@ -327,11 +328,14 @@ class Call(Unheeded[_T]):
         again = self._timeout
         if self._deadline is not None:
             again = min(again, max(0.0, self._deadline - self._table.clock.seconds()))
-        timer.reset(again)
+        if again:
+            self._looking = False
+            timer.reset(again)
 
     def _bound(self, seconds: float, max_seconds: float | None) -> None:
         pending = self.pending
         pending.stop_timer()
+        self._looking = False
         if max_seconds is not None:
             self._deadline = self._table.clock.seconds() + max_seconds
             seconds = min(seconds, max_seconds)
@@ -339,6 +343,11 @@ class Call(Unheeded[_T]):
 
     def _expired(self) -> None:
         pending = self.pending
+        if not self._looking:
+            # A reactor that stood still runs what is due before it reads what has come meanwhile: it looks once more.
+            self._looking = True
+            pending.timer = self._table.clock.callLater(0, self._expired)
+            return
         error = RequestCancelled() if self._winding_up else RequestTimedOut(pending.method, self._timeout)
         pending.abandon("timeout")
         if not self.called:
