@@ -387,6 +387,27 @@ def test_a_reader_that_takes_now_and_then_is_not_cut() -> None:
     assert len(wire.events()) == 1
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_closing_as_soon_as_an_answer_is_let_through(others: int) -> None:
+    """Answers that wait for updates come before the end, also if letting one through is what brings that (B72)."""
+    raw = Raw(pause_reading_bytes=1000)
+    connection = raw.remote.open()
+    sessions = ["s", "t"][: 1 + others]
+    wires = [raw.remote.open(session) for session in sessions]
+    for id, session in enumerate(sessions, 8):
+        wires[id - 8].pause()
+        raw.update(session)
+        raw.remote.call(id, "session/load", {"sessionId": session, "cwd": "/", "mcpServers": []}, session)
+    for id in range(8, 8 + len(sessions)):
+        raw.answer(id, {"text": "x" * 2000 if id == 8 else ""})
+    assert connection.events() == []
+    receiver: Any = raw.receiver
+    receiver.writing_resumed = receiver.transport.close
+    wires[0].resume()
+    assert kinds(connection.events()) == [8, 9][: 1 + others]
+    assert connection.answer().whole
+
+
 def test_one_more_get_behind_a_stream() -> None:
     """A GET that waited on the socket of a stream is served when that ends, and makes way for the new reader as well."""
     raw = Raw()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from attrs import frozen
+from attrs import define
 
 from acp_twisted.transports.http.sse import EventStream
 
@@ -27,16 +27,19 @@ class GateOwner(Protocol):
         """
 
 
-@frozen
+@define(eq=False)
 class _Gated:
     """
     An answer that waits until a stream has written so many events.
+
+    @ivar kept: what it is counted for.
     """
 
     message: bytes
     mark: int
     before: EventStream
     position: int
+    kept: int = 0
 
     def is_open(self) -> bool:
         return not self.before.has_reader or self.before.is_out(self.position)
@@ -71,25 +74,22 @@ class Gates:
             self._owner.gate_opened(message, gated.mark)
         else:
             self._waiting.append(gated)
-            self._owner.stream_grown(len(message))
+            gated.kept = len(message)
+            self._owner.stream_grown(gated.kept)
 
     def look(self) -> None:
         """
         A stream has written something, or its reader has changed.
         """
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            if each.is_open():
+        for each in list(self._waiting):
+            if each in self._waiting and each.is_open():
                 self._let_through(each)
-            else:
-                self._waiting.append(each)
 
     def close(self) -> None:
         """
         Push all that waits.
         """
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
+        for each in list(self._waiting):
             self._let_through(each)
 
     def drop(self) -> None:
@@ -99,5 +99,8 @@ class Gates:
         self._waiting = []
 
     def _let_through(self, gated: _Gated) -> None:
-        self._owner.stream_grown(-len(gated.message))
-        self._owner.gate_opened(gated.message, gated.mark)
+        kept, gated.kept = gated.kept, 0
+        self._owner.stream_grown(-kept)
+        if gated in self._waiting:  # else whoever was told of the room has closed the connection, and let it through
+            self._waiting.remove(gated)
+            self._owner.gate_opened(gated.message, gated.mark)
