@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from mcp_parts import STATELESS
+from mcp_parts import HANDSHAKE, STATELESS
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
@@ -43,22 +43,25 @@ class Connection:
         self._request.processingFailed(Failure(ConnectionError("cut")))
 
 
-def calling(tool: str) -> Any:
-    """A request for a tool, whose client reads nothing."""
+def calling(tool: str, session: str | None = None) -> Any:
+    """A request for a tool, whose client reads nothing; in a session where it is of an older revision."""
+    meta = META if session is None else {}
+    request = asking({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "_meta": meta}})
+    headers = {"mcp-protocol-version": STATELESS, "mcp-method": "tools/call", "mcp-name": tool}
+    for name, value in (headers if session is None else {"mcp-session-id": session}).items():
+        request.requestHeaders.setRawHeaders(name, [value])
+    return request
+
+
+def asking(message: dict[str, Any]) -> Any:
+    """Any request."""
     request: Any = DummyRequest([b""])
     request.channel = Connection(request)
     request.registerProducer = lambda producer, _: producer.pauseProducing()
     request.unregisterProducer = lambda: None
     request.method = b"POST"
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "_meta": META}}
     request.content = BytesIO(json.dumps(message).encode())
-    for name, value in {
-        "accept": "*/*",
-        "content-type": "application/json",
-        "mcp-protocol-version": STATELESS,
-        "mcp-method": "tools/call",
-        "mcp-name": tool,
-    }.items():
+    for name, value in {"accept": "*/*", "content-type": "application/json"}.items():
         request.requestHeaders.setRawHeaders(name, [value])
     return request
 
@@ -99,4 +102,28 @@ def test_an_answer_that_is_one_too_much_is_the_end() -> None:
     resource.render(request)
     assert request.channel.aborted == 1
     assert request.finished == 0
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_session_whose_end_ends_everything() -> None:
+    """A new session has an old one make room, whose tool closes the server when it is cancelled: both are cut."""
+    server, clock = McpServer("s"), Clock()
+    resource = McpResource(server, clock, hosts=None, bounds=HttpBounds(max_sessions=1))
+
+    @server.tool()
+    def hang(arguments: dict[str, Any]) -> Deferred[str]:
+        return Deferred(lambda _: resource.close())
+
+    def initialize() -> Any:
+        params = {"protocolVersion": HANDSHAKE[0], "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        request = asking({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        resource.render(request)
+        return request
+
+    (session,) = initialize().responseHeaders.getRawHeaders("mcp-session-id")
+    old = calling("hang", session)
+    resource.render(old)
+    new = initialize()
+    assert old.channel.aborted == new.channel.aborted == 1
+    assert new.finished == 0
     assert clock.getDelayedCalls() == []

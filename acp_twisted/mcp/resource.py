@@ -481,6 +481,8 @@ class _Exchange:
             return
         if self.finishing is not None:
             result = self.finishing(self, result)
+            if self._over:  # the end of the session that makes room may have been the end of all
+                return
         self._answer(200, result_bytes(self.request_id, result))
 
     def _failed(self, failure: Failure) -> None:
