@@ -13,9 +13,12 @@ import pytest
 from mcp_parts import HANDSHAKE, STATELESS
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock
 from twisted.python.failure import Failure
 from twisted.web.test.requesthelper import DummyRequest
+from wire import success
 
+from acp_twisted.mcp.bridge import McpBridge
 from acp_twisted.mcp.resource import HttpBounds, McpResource
 from acp_twisted.mcp.server import McpServer, ToolContext
 
@@ -127,3 +130,34 @@ def test_a_session_whose_end_ends_everything() -> None:
     assert old.channel.aborted == new.channel.aborted == 1
     assert new.finished == 0
     assert clock.getDelayedCalls() == []
+
+
+def test_a_tool_that_takes_its_server_off_the_bridge_as_it_closes() -> None:
+    """All that the bridge serves is closed, and it listens no more, whatever their tools do about it."""
+    reactor = MemoryReactorClock()
+    bridge = McpBridge(reactor)
+    success(Deferred.fromCoroutine(bridge.start()))
+    stopped: list[str] = []
+
+    def serve(name: str) -> None:
+        server = McpServer(name)
+        entry = bridge.add(server, name)
+
+        @server.tool()
+        def hang(arguments: dict[str, Any]) -> Deferred[str]:
+            def stop(_: object) -> None:
+                stopped.append(name)
+                bridge.remove(entry)
+
+            return Deferred(stop)
+
+        request = calling("hang")
+        request.requestHeaders.setRawHeaders("host", ["127.0.0.1"])
+        request.requestHeaders.setRawHeaders("authorization", [entry.headers[0].value])
+        bridge._resources[entry.url].render(request)
+
+    serve("a")
+    serve("b")
+    success(Deferred.fromCoroutine(bridge.close()))
+    assert stopped == ["a", "b"]
+    assert reactor.getDelayedCalls() == []

@@ -203,10 +203,10 @@ class McpBridge:
         """
         Cancel what is at work, listen no more, and close the connections that are there.
         """
-        for resource in self._resources.values():
-            resource.close()
-        self._resources.clear()
+        resources, self._resources = self._resources, {}
         self._root.children.clear()
+        for resource in resources.values():
+            resource.close()
         site, self._site = self._site, None
         if site is not None:
             site.abort_all()
