@@ -390,7 +390,7 @@ def test_a_reader_that_takes_now_and_then_is_not_cut() -> None:
 @pytest.mark.parametrize("others", [0, 1])
 def test_closing_as_soon_as_an_answer_is_let_through(others: int) -> None:
     """Answers that wait for updates come before the end, also if letting one through is what brings that (B72)."""
-    raw = Raw(pause_reading_bytes=1000)
+    raw = Raw(pause_reading_bytes=4000)
     connection = raw.remote.open()
     sessions = ["s", "t"][: 1 + others]
     wires = [raw.remote.open(session) for session in sessions]
@@ -399,7 +399,7 @@ def test_closing_as_soon_as_an_answer_is_let_through(others: int) -> None:
         raw.update(session)
         raw.remote.call(id, "session/load", {"sessionId": session, "cwd": "/", "mcpServers": []}, session)
     for id in range(8, 8 + len(sessions)):
-        raw.answer(id, {"text": "x" * 2000 if id == 8 else ""})
+        raw.answer(id, {"text": "x" * 9000 if id == 8 else ""})
     assert connection.events() == []
     receiver: Any = raw.receiver
     receiver.writing_resumed = receiver.transport.close
@@ -409,7 +409,7 @@ def test_closing_as_soon_as_an_answer_is_let_through(others: int) -> None:
 
 
 def test_one_more_get_behind_a_stream() -> None:
-    """A GET that waited on the socket of a stream is served when that ends, and makes way for the new reader as well."""
+    """A GET that waited on the socket of a stream is served when that ends, and makes way for the new one as well."""
     raw = Raw()
     old = raw.remote.open("s")
     old.request("GET", headers={**EVENTS, **raw.remote.headers, "Acp-Session-Id": "s"})
