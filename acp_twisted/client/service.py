@@ -99,7 +99,11 @@ class ClientService(Service):
         connection = self.connection
         if connection is not None:
             return succeed(connection)
-        waiter = _Waiter(Deferred(lambda _: self._leave(waiter)), fail_after_failures)
+
+        def gone(_: object) -> None:
+            self._leave(waiter)
+
+        waiter = _Waiter(Deferred(gone), fail_after_failures)
         self._waiting.append(waiter)
         return waiter.deferred
 
