@@ -22,6 +22,7 @@ from acp_twisted.errors import AcpConnectionError, LimitExceeded
 from acp_twisted.interfaces import IMessageTransport
 from acp_twisted.limits import Limits
 from acp_twisted.testing import failure_of, no_result, success_result
+from acp_twisted.transports.stdio import StdioAgentTransport, StdioGuard
 from acp_twisted.transports.stream import MessageProtocol, ServerFactory, connect
 
 DONE = Failure(ConnectionDone())
@@ -527,3 +528,21 @@ def test_connect_cancelled() -> None:
     connecting.cancel()
     failure_of(connecting, CancelledError)
     assert endpoint.result.called
+
+
+@pytest.mark.parametrize("then", ["close", "abort"])
+@pytest.mark.parametrize("stdio", [False, True])
+def test_hanging_up_at_the_last_words(stdio: bool, then: str) -> None:
+    """
+    Whoever hangs up when he is given what came last is told of one loss, and no timer goes on (B49).
+    """
+    clock, receiver = Clock(), RecordingReceiver()
+    protocol = MessageProtocol(receiver, Limits(), clock)
+    if stdio:
+        protocol = StdioAgentTransport(receiver, Limits(), clock, StdioGuard())
+    protocol.makeConnection(SocketTransport())
+    receiver.on_remainder = protocol.close if then == "close" else lambda: protocol.abort("enough")
+    protocol.dataReceived(b"1\nlast")
+    protocol.connectionLost(Failure(ConnectionLost()))
+    assert receiver.names == ["made", "message", "remainder", "lost"]
+    assert clock.getDelayedCalls() == []

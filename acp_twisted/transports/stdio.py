@@ -188,10 +188,10 @@ class StdioAgentTransport(MessageProtocol):
         self._drop(ConnectionLost())
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
+        super().connectionLost(reason)  # whoever gets the last message may abort
         if self._dropping is not None:
             self._dropping.cancel()
             self._dropping = None
-        super().connectionLost(reason)
 
     def _abort_transport(self) -> None:
         # StandardIO knows no abort.  Not at once, for its caller may be in the middle of a send.
