@@ -107,6 +107,30 @@ def test_a_handler_that_returns_anything_else(logged_errors: LoggedErrors) -> No
     assert half.said()[-1] == "idle error"
 
 
+@pytest.mark.parametrize("how", ["ends", "is cancelled", "fails"])
+def test_an_end_that_no_json_can_carry(how: str, logged_errors: LoggedErrors) -> None:
+    """
+    Rule 1: the work is reported to be over all the same, and holds the connection open no more.
+    """
+    half, handler = running()
+    if how == "fails":
+        handler.outcomes[-1].errback(AuthRequired("Log in", object()))
+    else:
+        if how == "is cancelled":
+            half.cancel()
+        handler.finish(TurnResult(meta={"what": object()}))
+    [message] = half.take()
+    code, said = (-32000, "Log in") if how == "fails" else (-32603, "Internal error")
+    ended = (
+        {"stopReason": "cancelled"}
+        if how == "is cancelled"
+        else {"stopReason": "error", "error": {"code": code, "message": said}}
+    )
+    assert message["params"]["update"] == {"sessionUpdate": "state_update", "state": "idle", **ended}
+    assert half.connection.peer.incoming_requests == 0
+    logged_errors.clear()
+
+
 def test_a_handler_that_fails(logged_errors: LoggedErrors) -> None:
     """
     V2D7, V2N13: after the insertion no error is an answer; it is the stop reason, with as little as a peer may know.

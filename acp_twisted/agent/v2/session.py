@@ -131,10 +131,26 @@ class AgentSession:
         if ended is None:
             self.say(self.current_state())
             return
-        self.say(self._idle(ended))
-        release = self._holds.pop(ended.work, None)
-        if release is not None:
-            release()
+        try:
+            self._say_end(ended)
+        finally:
+            release = self._holds.pop(ended.work, None)
+            if release is not None:
+                release()
+
+    def _say_end(self, ended: Ended) -> None:
+        """
+        Report how work ended; if no JSON can carry that, then at least that it has (design rule 1).
+        """
+        try:
+            self.say(self._idle(ended))
+        except Exception:
+            _log.failure("session/prompt: the end of the work of session {name} can't be sent", name=self.session_id)
+            error = ended.error or InternalError()
+            update = v2.IdleStateUpdate(stop_reason="cancelled", background=self.background)
+            if not ended.cancelled:
+                update.stop_reason, update.error = "error", v2.Error(code=error.code, message=error.message)
+            self.say(update)
 
     def current_state(self) -> v2.RunningStateUpdate | v2.IdleStateUpdate | v2.RequiresActionStateUpdate:
         """
