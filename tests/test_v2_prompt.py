@@ -26,7 +26,7 @@ def client(**more: Any) -> VersionedClient:
     """A client of version 2."""
     builder = AcpClient.builder().protocol_versions(2)
     for name, value in more.items():
-        getattr(builder, name)(value)
+        getattr(builder, name)(*value) if isinstance(value, tuple) else getattr(builder, name)(value)
     return builder.build()
 
 
@@ -555,3 +555,21 @@ def test_giving_up_a_prompt_whose_work_has_just_ended(end: str, how: str) -> Non
         assert isinstance(other.value, RequestCancelled)
     else:
         assert other.value.stop_reason == ("end_turn" if end == "idle" else "cancelled")
+
+
+def test_a_session_that_is_opened_behind_the_loss_is_over() -> None:
+    """Its answer had to wait for a handler, and the link is gone by then: whoever waits in it is told."""
+    busy: Deferred[None] = Deferred()
+    talk = ClientHalf(client(ext_notification_handler=("_x/slow", lambda _: busy)))
+    opening = Watched(talk.second.new_session("/w"))
+    number = talk.last_id()
+    talk.send({"method": "_x/slow", "params": {}})
+    talk.respond({"sessionId": "s2"}, number)
+    assert not opening.over
+    talk.link.b.abort("gone")
+    busy.callback(None)
+    session = opening.value
+    assert session.session_id == "s2"
+    assert isinstance(Watched(session.when_idle()).value, AcpConnectionError)
+    assert isinstance(Watched(session.prompt("hi").idle).value, AcpConnectionError)
+    assert session.prompts == ()

@@ -82,6 +82,7 @@ class ClientConnection(Connection):
         self._elicited = Elicited(self.limits.max_elicitations, self.limits.max_id_length)
         self._subagents = Subagents(self.limits.max_sessions)
         self._opening = 0
+        self._lost: AcpConnectionError | None = None
         self._early: Kept[tuple[v2.UpdateSessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
         )
@@ -306,6 +307,8 @@ class ClientConnection(Connection):
             session = self._sessions[session_id] = ClientSession(self, session_id)
             if self.client.track_sessions:
                 session.track()
+            if self._lost is not None:  # its answer has waited for the updates before it
+                session.end(self._lost, lost=True)
         return session
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> Call[v2.ListSessionsResponse]:
@@ -531,6 +534,7 @@ class ClientConnection(Connection):
         """
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
+        self._lost = reason
         self._permissions.clear()
         self._early.take()
         for session in list(self._sessions.values()):
