@@ -17,6 +17,7 @@ from wire import failure, no_result, success
 
 from acp_twisted import AcpAgent, AcpClient, CancellationSignal, Limits
 from acp_twisted.client.client import AcpClientBuilder
+from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.session import PromptTurn
 from acp_twisted.errors import (
     AcpCapabilityError,
@@ -350,6 +351,23 @@ def test_permissions_of_a_cancelled_turn_are_not_asked(half: ClientHalf, user: U
     assert len(user.asked) == 1
     user.asked[0].callback(ALLOWED)
     assert half.take() == [{"id": 10, "result": {"outcome": {"outcome": "selected", "optionId": "y"}}}]
+    settled(half)
+
+
+def test_a_follower_that_gives_the_cancelled_turn_up(half: ClientHalf, user: User) -> None:
+    """What it is told of is over then: later permissions are not answered in its name (B17)."""
+
+    class Impatient(SessionFollower):
+        def turn_cancelled(self, turn: PromptTurn) -> None:
+            turn.response.cancel()
+
+    half.session.follow(Impatient())
+    turn = half.session.prompt("go")
+    turn.cancel()
+    failure(turn.response, RequestCancelled)
+    half.send(permission(9))
+    assert len(user.asked) == 1
+    user.asked[0].callback(ALLOWED)
     settled(half)
 
 

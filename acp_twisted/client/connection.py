@@ -437,8 +437,8 @@ class ClientConnection(Connection):
         turn = None if session is None else session.turn
         if session is not None and turn is not None:
             turn.cancel_sent = True
-            session.cancelling(turn)
             self._cancelling.add(session_id)
+            session.cancelling(turn)
         return self._permissions.pop(session_id, {})
 
     @staticmethod
