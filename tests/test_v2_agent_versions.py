@@ -14,7 +14,7 @@ import pytest
 from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder, built
 from halves import AgentHalf as FirstHalf
 from test_agent_connection import ThreadlessClock
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from acp_twisted import AcpAgent, PromptContext, SyncPromptContext
 from acp_twisted.agent.blocking import SyncAgentConnection, blocking
@@ -162,6 +162,39 @@ def test_a_failed_initialize_may_be_sent_again() -> None:
     outcomes[1].callback(None)
     assert half.take()[0]["result"]["protocolVersion"] == 1
     assert half.first.client_info is None
+
+
+@pytest.mark.parametrize("late", ["fails", "succeeds"])
+def test_a_cancelled_initialize_whose_handler_ends_late(late: str) -> None:
+    """
+    2.7, X5: the one that is sent after it counts, whatever becomes of the first; two at once are not answered.
+    """
+    cleaning: Deferred[None] = Deferred()
+    first: Deferred[None] = Deferred()
+
+    async def initialize(request: Any, connection: Any) -> Any:
+        if not first.called:
+            try:
+                await first
+            except CancelledError:
+                await cleaning
+        return connection.derived_answer(request)
+
+    half = UnagreedHalf(builder(None, 1, 2).initialize_handler(initialize))
+    half.send({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
+    half.send({"id": 2, "method": "initialize", "params": {"protocolVersion": 1}})
+    half.cancel_request(1)
+    assert [(each["id"], each["error"]["code"]) for each in half.take()] == [(2, -32600), (1, -32800)]
+    assert half.initialize(2, info=INFO)["result"]["protocolVersion"] == 2
+    agreed = half.second
+    if late == "fails":
+        cleaning.errback(InvalidParams())
+    else:
+        cleaning.callback(None)
+    assert half.second is agreed
+    half.send({"id": 3, "method": "session/new", "params": {"cwd": "/w"}})
+    [opened] = half.take()
+    assert agreed.session_ids == (opened["result"]["sessionId"],)
 
 
 def test_a_batch_is_one_error() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.agent.connection import AgentConnection as FirstConnection
@@ -31,9 +30,9 @@ _log = Logger()
 @implementer(IRouter)
 class Negotiation:
     """
-    Waits for C{initialize}, and makes the connection of the version that it comes to.  From then on that connection has
-    the conversation, and nothing is translated.  Until then, every other request is refused with -32600, and
-    notifications are ignored; an C{initialize} that fails may be sent again.
+    Waits for C{initialize}, and makes the connection of the version that it comes to.  Once that is answered, the
+    connection has the conversation, and nothing is translated.  Until then, every other request is refused with -32600,
+    also a second C{initialize}, and notifications are ignored; an C{initialize} that fails may be sent again.
 
     @ivar agent: the agent that serves it.
     @ivar peer: the JSON-RPC conversation, to be given to a transport.
@@ -45,6 +44,7 @@ class Negotiation:
         self.agent = agent
         self.connection: FirstConnection | AgentConnection | None = None
         self._clock = clock
+        self._asked: IncomingRequest | None = None
         self.peer = Peer(self, clock, agent.limits, request_timeout=agent.request_timeout, answers_noise=True)
         self.peer.instrument = agent.instrument
         self.peer.takes_batches = agent.august_draft
@@ -99,6 +99,9 @@ class Negotiation:
         """
         if request.method != "initialize":
             raise InvalidRequest("initialize comes first", {"method": request.method})
+        if self._asked is not None and not self._asked.answered:
+            raise InvalidRequest("initialize was sent already")
+        self._asked = request
         if 1 not in self.agent.versions:
             check_id(request.id, self.agent.august_draft)
         wanted = requested_version(request.params)
@@ -113,25 +116,20 @@ class Negotiation:
             connection = FirstConnection(self.agent, self._clock)
         else:
             connection = AgentConnection(self.agent, self._clock)
-        connection.take_over(self.peer)
-        try:
-            result = connection.handle_request(request, gate)
-        except BaseException:
-            self.peer.route_to(self)
-            raise
+        connection.peer = self.peer
+        result = connection.handle_request(request, gate)
         if isinstance(result, Deferred):
-            return result.addCallbacks(self._agreed, self._refused, callbackArgs=(connection,))
-        return self._agreed(result, connection)
+            return result.addCallback(self._agreed, connection, request)
+        return self._agreed(result, connection, request)
 
-    def _agreed(self, result: object, connection: FirstConnection | AgentConnection) -> object:
-        self.connection = connection
-        self.peer.takes_batches = self.agent.august_draft and isinstance(connection, AgentConnection)
+    def _agreed(
+        self, result: object, connection: FirstConnection | AgentConnection, request: IncomingRequest
+    ) -> object:
+        if not request.answered:  # else the client gave it up, and may have agreed on something else since
+            self.connection = connection
+            self.peer.takes_batches = self.agent.august_draft and isinstance(connection, AgentConnection)
+            connection.take_over(self.peer)
         return result
-
-    def _refused(self, failure: Failure) -> Failure:
-        if self.connection is None:
-            self.peer.route_to(self)
-        return failure
 
     def handle_notification(self, notification: Notification) -> Deferred[object] | None:
         """
