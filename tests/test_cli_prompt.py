@@ -500,6 +500,26 @@ def test_the_user_is_asked_one_question_at_a_time() -> None:
     assert terminal.reactor.readers == []
 
 
+def test_a_question_that_an_answer_leads_to_is_put_once() -> None:
+    """Also when it comes from within that answer; and one that is withdrawn there is not put at all."""
+    terminal = Terminal()
+    first, second = (terminal.asker.ask(_permission("allow_once")) for _ in range(2))
+    third: list[Deferred[Any]] = []
+    second.addErrback(lambda _: None)
+
+    def go_on(_: object) -> None:
+        second.cancel()
+        third.append(terminal.asker.ask(_permission("allow_once")))
+
+    first.addCallback(go_on)
+    terminal.type("1\n")
+    assert terminal.err.getvalue().count("Do it") == 2
+    terminal.type("1\n")
+    assert _chosen(success(third[0])) == "0-allow_once"
+    assert terminal.reactor.readers == []
+    assert terminal.reactor.getDelayedCalls() == []
+
+
 def test_a_question_may_be_withdrawn() -> None:
     """The next one is asked, and what was typed ahead counts for it."""
     terminal = Terminal()

@@ -137,8 +137,8 @@ class Asker:
                 self._err.write(self._prompt(request.options))
                 self._err.flush()
                 continue
+            asked.callback(answer(chosen))  # first, so that who asks again from there waits for his turn
             self._open.popleft()
-            asked.callback(answer(chosen))
             if self._open:
                 self._put(self._open[0][0])
         if not self._open:
