@@ -374,6 +374,31 @@ def test_output_that_nobody_reads_ends_the_run() -> None:
     assert links[0].a.closed
 
 
+@pytest.mark.parametrize("how", ["timeout", "error"])
+def test_an_error_that_nobody_reads_ends_the_run(how: str) -> None:
+    """It is not the printing of it that ends the agent."""
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    clock = Clock()
+    links: list[MemoryLink] = []
+
+    def connect(client: AcpClient) -> Deferred[ClientConnection]:
+        connection = client.connection(clock)
+        links.append(MemoryLink(connection.peer, build_agent().build_receiver(clock), clock))
+        return succeed(connection)
+
+    options = PromptOptions(text="hang" if how == "timeout" else "fail -32050", cwd="/", timeout=5.0)
+    run = PromptRun(clock, options, JsonReport(Gone(), io.StringIO()), permit=hold, connect=connect)
+    status = Deferred.fromCoroutine(run.run())
+    clock.advance(5)
+    assert success(status) == 141
+    assert links[0].a.closed
+    assert clock.getDelayedCalls() == []
+
+
 # ---- the reports
 
 

@@ -162,7 +162,8 @@ class PromptRun:
             return Status.OUTPUT_GONE  # only our own printing raises one
         if not isinstance(error, AcpError):
             raise error
-        self._report.error(error)
+        if not self._told(error):
+            return Status.OUTPUT_GONE
         if isinstance(error, RequestTimedOut):
             return Status.TIMED_OUT
         if isinstance(error, AcpConnectionError):
@@ -170,6 +171,18 @@ class PromptRun:
         if isinstance(error, RequestCancelled) and self._asked_to_cancel:
             return Status.CANCELLED
         return Status.REFUSED
+
+    def _told(self, error: AcpError) -> bool:
+        """
+        Print an error.
+
+        @return: whether anybody can read it.
+        """
+        try:
+            self._report.error(error)
+        except OSError:
+            return False
+        return True
 
     async def _close(self) -> None:
         """
@@ -236,8 +249,8 @@ class PromptRun:
                 self._talk.cancel()
 
     def _time_is_up(self, seconds: float) -> None:
-        self._report.error(TimeIsUp(f"timed out after {seconds:g} s"))
-        self.leave(Status.TIMED_OUT)
+        told = self._told(TimeIsUp(f"timed out after {seconds:g} s"))
+        self.leave(Status.TIMED_OUT if told else Status.OUTPUT_GONE)
 
     def _after(self, seconds: float, function: Callable[..., object], *args: object) -> None:
         self._timers.append(self._clock.callLater(seconds, function, *args))
