@@ -168,9 +168,8 @@ class PromptRun:
             return Status.TIMED_OUT
         if isinstance(error, AcpConnectionError):
             return Status.LOST
-        if isinstance(error, RequestCancelled) and self._asked_to_cancel:
-            return Status.CANCELLED
-        return Status.REFUSED
+        cancelled = isinstance(error, RequestCancelled) and self._asked_to_cancel
+        return Status.CANCELLED if cancelled else Status.REFUSED
 
     def _told(self, error: AcpError) -> bool:
         """
