@@ -5,20 +5,24 @@ An agent of version 2 on the wire: its prompts, its states, its cancellations, i
 from __future__ import annotations
 
 import gc
+import signal
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agent_halves_v2 import INFO, AgentHalf, UnagreedHalf, builder
 from conftest import LoggedErrors
 from twisted.internet.defer import Deferred
-from wire import failure
+from wire import failure, no_result
 
 from acp_twisted import AcpAgent, PromptContext
 from acp_twisted.agent.annotations import PromptText, acp_agent, build_agent, prompt
+from acp_twisted.agent.v2 import commands
 from acp_twisted.agent.v2.agent import VersionedAgent
 from acp_twisted.errors import AcpCapabilityError, AuthRequired, RequestCancelled
 from acp_twisted.schema import v1, v2
+from acp_twisted.transports import _session_process
 from acp_twisted.turn.result import TurnResult
 
 YES = {"outcome": {"outcome": "selected", "optionId": "allow"}}
@@ -342,6 +346,34 @@ def test_work_that_is_cancelled_as_it_asks() -> None:
     failure(asked, RequestCancelled)
     handler.finish()
     assert half.said() == ["session/request_permission", "$/cancel_request", "idle cancelled"]
+
+
+def test_a_terminal_that_is_stopped_as_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    V2N11: the client may stop it from the moment in which it is told of it.
+    """
+    signals: list[tuple[int, int]] = []
+
+    def start(reactor: Any, executable: str, command: Any, environment: Any, protocol: Any, **more: Any) -> None:
+        protocol.makeConnection(SimpleNamespace(pid=77, closeStdin=lambda: None))
+
+    monkeypatch.setattr(_session_process, "start", start)
+    monkeypatch.setattr(commands, "signal_group", lambda pid, number: signals.append((pid, number)))
+    half, handler = running()
+    told: list[Any] = []
+
+    def stop() -> None:
+        told.append(half.received[-1]["params"]["update"])
+        half.about(9, "terminal/cancel", terminalId=told[0]["terminalId"])
+
+    half.at_once("session/update", stop)
+    done = handler.contexts[-1].execute("sh", ["-c", "sleep 600"])
+    assert half.answers(9) == [{"result": {}}]
+    assert signals == [(77, signal.SIGTERM)]
+    no_result(done)
+    half.cancel()
+    failure(done, RequestCancelled)
+    assert signals[1:] == [(77, signal.SIGKILL)]
 
 
 def test_late_answers_do_not_resume_cancelled_work() -> None:

@@ -44,6 +44,7 @@ class _Command(ProcessProtocol):
         self._kept = bytearray()
         self._pid = 0
         self._over = False
+        self._unwanted = False
         self._shown = not context._work.over
         self.truncated = False
         self.ended: Deferred[v2.TerminalExitStatus] = Deferred(lambda _: self.kill())
@@ -52,6 +53,8 @@ class _Command(ProcessProtocol):
         transport: Any = self.transport
         self._pid = transport.pid
         transport.closeStdin()
+        if self._unwanted:
+            self.terminate()
 
     def childDataReceived(self, childFD: int, data: bytes) -> None:
         if self._over:
@@ -94,6 +97,7 @@ class _Command(ProcessProtocol):
         """
         The client asks for the end of the command: how it ended is reported when it has.
         """
+        self._unwanted = True  # it may be shown, and asked to end, before it has begun
         if self._pid and not self._over:
             signal_group(self._pid, signal.SIGTERM)
 
@@ -142,6 +146,7 @@ async def run_command(
     terminal_id = f"terminal-{uuid4()}"
     limit = MAX_OUTPUT_BYTES if output_byte_limit is None else output_byte_limit
     protocol = _Command(context, terminal_id, limit)
+    context.session.on_stop("terminal", terminal_id, protocol.terminate)
     context.say(
         v2.TerminalUpdate(
             terminal_id=terminal_id,
@@ -150,7 +155,6 @@ async def run_command(
             capabilities=v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities()),
         )
     )
-    context.session.on_stop("terminal", terminal_id, protocol.terminate)
     try:
         start(
             context.connection.clock,
