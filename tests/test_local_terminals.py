@@ -298,6 +298,17 @@ async def test_nothing_outlives_its_session(terminals: LocalTerminals, tmp_path:
     await until(lambda: not forever.alive)
 
 
+def test_nothing_is_started_for_a_connection_that_is_gone(terminals: LocalTerminals, tmp_path: Path) -> None:
+    """Whoever asks the user first may come too late: nobody would ever end that command."""
+    half = serving(terminals)
+    half.link.b.abort("gone")
+    request = v1.CreateTerminalRequest(session_id="s1", command="sh", args=["-c", "echo >file; sleep 900"])
+    with pytest.raises(InternalError, match="gone"):
+        terminals.create(request, half.connection)
+    assert terminals._terminals == {}
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest_twisted.ensureDeferred
 async def test_there_are_so_many_at_most(terminals: LocalTerminals, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rule 6; those of a cancelled turn that nobody will release make room."""

@@ -228,6 +228,8 @@ class LocalTerminals:
         output = Output(MAX_OUTPUT_BYTES if limit is None else min(limit, MAX_OUTPUT_BYTES))
         owner = (connection, request.session_id)
         session = self._watch(owner)
+        if connection is not None and connection not in self._connections:
+            raise InternalError("The connection is gone")  # nobody would end the command
         terminal = Terminal(owner, None if session is None else session.turn, output, self._reactor)
         try:
             start(self._reactor, executable, AgentCommand(argv, cwd), environment, terminal, one_output=True)
