@@ -5,12 +5,15 @@ The end of a connection over TLS whose peer closes it, on Twisted's own TLS and 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from h2.connection import H2Connection
+from h2.events import StreamEnded
+from h2.settings import SettingCodes
 from http_server_fakes import EVENTS, Server
 from mcp_parts import tools_server
 from OpenSSL import SSL
@@ -19,6 +22,7 @@ from transport_fakes import RecordingFactory
 from twisted.internet import ssl
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.address import UNIXAddress
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory
 from twisted.internet.task import Clock
@@ -96,7 +100,7 @@ class Link:
     A server's connection over TLS, and its client.
     """
 
-    def __init__(self, tmp_path: Path, reactor: Reactor, factory: Any) -> None:
+    def __init__(self, tmp_path: Path, reactor: Reactor, factory: Any, protocols: Sequence[bytes] = ()) -> None:
         key, certificate = write_certificate(tmp_path)
         context = ssl.PrivateCertificate.loadPEM(key.read_bytes() + certificate.read_bytes()).options()
         self.reactor = reactor
@@ -104,7 +108,10 @@ class Link:
         self.protocol = self.socket.protocol = TLSMemoryBIOFactory(context, False, factory, reactor).buildProtocol(
             self.socket.getPeer()
         )
-        self.client = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD), None)
+        asked = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        if protocols:
+            asked.set_alpn_protos(list(protocols))
+        self.client = SSL.Connection(asked, None)
         self.client.set_connect_state()
         self._read = 0
         self.protocol.makeConnection(self.socket)
@@ -234,6 +241,98 @@ def test_a_tool_s_events_on_somebody_s_site(tmp_path: Path) -> None:
     link.drain()
     assert link.socket.lost
     assert noticed["cancelled"] == [("disconnected",)]
+
+
+def _before_goodbye(link: Link) -> bytes | None:
+    """What came before the end of TLS, which the client answers; or L{None} when it has not come as it should."""
+    link.drain()
+    data = b""
+    try:
+        while True:
+            data += link.client.recv(10_000)
+    except SSL.WantReadError:
+        return None
+    except SSL.ZeroReturnError:
+        link.close()
+        link.drain()
+        return data
+
+
+@pytest.mark.parametrize("how", ["overdue", "closed"])
+@pytest.mark.parametrize("used", [False, True])
+def test_a_site_s_goodbye(used: bool, how: str, tmp_path: Path) -> None:
+    """A socket that the server lets go has the end of TLS written, and is not left to be aborted."""
+    reactor = Reactor()
+    site = _site(reactor)
+    site.sockets.idle_timeout = 10  # before Twisted's own
+    link = Link(tmp_path, reactor, site)
+    if used:
+        link.write(b"GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        link.drain()
+        assert b"404" in link.client.recv(10_000)
+    if how == "closed":
+        closed = site.close_all()
+    else:
+        reactor.advance(site.sockets.idle_timeout)
+        reactor.advance(0)
+    assert _before_goodbye(link) == b""
+    assert link.socket.lost
+    assert len(site.sockets) == 0
+    if how == "closed":
+        assert closed.called
+
+
+def test_a_site_s_goodbye_behind_an_answer(tmp_path: Path) -> None:
+    """A request that is being answered when its socket is let go has its answer before."""
+    reactor = Reactor()
+    who: Deferred[object] = Deferred()
+
+    class Asks:
+        challenges = (b"Basic",)
+
+        def authenticate(self, request: object) -> Deferred[object]:
+            return who
+
+    server = Server(authentication=Asks())
+    server.site.reactor = server.site.sockets.clock = reactor
+    link = Link(tmp_path, reactor, server.site)
+    link.write(b"GET /acp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    closed = server.site.close_all()
+    assert _before_goodbye(link) is None
+    who.callback("somebody")
+    came = _before_goodbye(link)
+    assert came is not None
+    assert came.startswith(b"HTTP/1.1 406 ")
+    assert link.socket.lost
+    assert closed.called
+
+
+@pytest.mark.parametrize("window", [1, 10_000])
+def test_a_site_s_goodbye_over_http2(window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same where a stream still has something to write: that comes before."""
+    reactor = Reactor()
+    site = _site(reactor)
+    link = Link(tmp_path, reactor, site, [b"h2"])
+    assert link.client.get_alpn_proto_negotiated() == b"h2"
+    http = H2Connection()
+    http.initiate_connection()
+    http.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: window})
+    http.send_headers(
+        1, [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", "/other")], end_stream=True
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("twisted.internet.reactor", reactor)  # Twisted's side of HTTP/2 takes no other
+        link.write(http.data_to_send())
+    reactor.pump([0] * 20)
+    closed = site.close_all()
+    http.increment_flow_control_window(10_000, 1)
+    link.write(http.data_to_send())
+    reactor.pump([0] * 20)
+    came = _before_goodbye(link)
+    assert came is not None
+    assert any(isinstance(event, StreamEnded) for event in http.receive_data(came))
+    assert link.socket.lost
+    assert closed.called
 
 
 def test_what_is_no_tls(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from priority.priority import DeadlockError, DuplicateStreamError, PriorityTree
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from acp_twisted.limits import KiB
@@ -43,6 +44,17 @@ def transport_of(request: Any) -> Any:
     """
     channel = request.channel
     return getattr(channel, "_conn", channel).transport
+
+
+def stream_end(channel: Any) -> Deferred[Any] | None:
+    """
+    Fires when one of the streams of an HTTP/2 connection is over, its end written.
+
+    @param channel: what a site serves the connection by.
+    @return: L{None} when there is no stream, as over HTTP/1.1.
+    """
+    ends: dict[int, Deferred[Any]] = getattr(getattr(channel, "_channel", None), "_streamCleanupCallbacks", {})
+    return next(iter(ends.values()), None)
 
 
 def notice_dead_peer(request: Any, seconds: float) -> None:

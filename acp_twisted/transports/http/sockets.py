@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from acp_twisted.limits import Limits
+from acp_twisted.transports.http.below import stream_end
 from acp_twisted.transports.http.flood import LINGER_SECONDS, Guard
 from acp_twisted.transports.http.table import address_in
 from acp_twisted.transports.patience import Patience
@@ -83,8 +84,8 @@ class Sockets:
         self._waiting.append(done)
         if self._aborting is None:
             self._aborting = self.clock.callLater(LINGER_SECONDS, self._abort_all)
-            for transport in list(self._open):
-                transport.loseConnection()
+            for socket in list(self._open.values()):
+                socket.let_go()
         return done
 
     def _abort_all(self) -> None:
@@ -141,6 +142,7 @@ class Socket:
         self._sockets = sockets
         self._silent = True
         self._open = True
+        self._leaving = False
         self._deadline: Patience | None = None
 
     def makeConnection(self, transport: Any) -> None:
@@ -162,6 +164,7 @@ class Socket:
         self._channel.dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._leaving = False
         self._channel.connectionLost(reason)
         self._open = False
         deadline, self._deadline = self._deadline, None
@@ -173,6 +176,8 @@ class Socket:
         """
         The head of a request has come, which has a time of its own to come whole, or an answer is done.
         """
+        if self._leaving:
+            return
         if self._deadline is not None:
             self._deadline.reset()
         elif self._open:
@@ -194,6 +199,35 @@ class Socket:
         if not self.works:
             self._sockets.idles(self, 1)
             self.heard()
+            self._look()
+
+    def let_go(self) -> None:
+        """
+        Close it behind what is written, and behind what is being answered if that takes no time.
+        """
+        if not self.transport.disconnecting:
+            self._leaving = True
+            self.transport.loseConnection()
+            self._look()
+
+    def _look(self) -> None:
+        """
+        TLS says no goodbye as long as it has a producer, for that may write more; and HTTP has itself for one until it
+        closes the connection itself.
+        """
+        if not self._leaving or self.works:
+            return
+        rest = stream_end(self._channel)
+        if rest is None:
+            self._leaving = False
+            self.transport.loseConnection()  # once more: what it has gathered is written
+            self.transport.unregisterProducer()
+        else:
+            rest.addCallback(self._stream_ended)
+
+    def _stream_ended(self, result: object) -> object:
+        self._look()
+        return result
 
     def _overdue(self) -> None:
         self._deadline = None
@@ -201,7 +235,7 @@ class Socket:
             return
         _log.debug("a socket without a request is closed")
         self._deadline = Patience(self._sockets.clock, LINGER_SECONDS, self._abort)
-        self.transport.loseConnection()
+        self.let_go()
 
     def _abort(self) -> None:
         self._deadline = None
