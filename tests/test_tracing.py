@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from wire import failure
+from wire import Wire, failure
 from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
@@ -153,6 +153,29 @@ def test_requests_that_end_with_each_other() -> None:
     notes.take()
     half.lose()
     assert notes.take() == ["got _first: AcpConnectionError", "got _second: AcpConnectionError"]
+
+
+def test_an_instrument_that_ends_the_link() -> None:
+    """A request whose end has the connection cut ends once, though its answer is not out yet (design rule 1)."""
+    wire, notes = Wire(), Notes()
+    wire.peer.instrument = notes
+    wire.router.requests["m"] = lambda _: 1
+
+    def received(method: str, params: object, is_request: bool) -> Noted:
+        span = Noted(notes.notes, method, params)
+        end = span.end
+
+        def ending(error: BaseException | None) -> None:
+            end(error)
+            wire.lose()
+
+        span.end = ending  # type: ignore[method-assign]
+        return span
+
+    notes.received = received  # type: ignore[method-assign]
+    wire.request(1, "m")
+    assert notes.take() == ["> m", "m: done", "< m"]
+    assert wire.peer.incoming_requests == 0
 
 
 def test_an_instrument_that_fails_does_no_harm(logged_errors: LoggedErrors) -> None:

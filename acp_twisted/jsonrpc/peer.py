@@ -576,11 +576,11 @@ class Peer:
         self._lost = lost
         self._input_over = True
         self._stop_drain_timer()
-        requests, self._incoming = self._incoming, {}
+        requests, self._incoming = [each for each in self._incoming.values() if not each.answered], {}
         self._batches.clear()
-        for request in requests.values():
+        for request in requests:
             request.answered = True  # none can be answered any more, whoever would do it: the end of one may bring it
-        for request in requests.values():
+        for request in requests:
             if request.ended is not None:
                 request.ended(lost)
             self._stop(request, "connectionLost")
