@@ -100,6 +100,23 @@ def test_a_server_that_does_not_answer_the_goodbye() -> None:
     assert not wire.clock.getDelayedCalls()
 
 
+def test_closing_while_nothing_is_read() -> None:
+    """What comes is read and thrown away then: a server that is stuck writing takes none of our last messages."""
+    wire = Wire()
+    session = wire.session(stream := wire.initialize())
+    wire.transport.pauseProducing()
+    wire.prompt(1)
+    wire.transport.close()
+    assert not stream.paused
+    assert not session.paused
+    before = len(wire.receiver.events)
+    session.event(UPDATE)
+    wire.one("POST").accept()
+    wire.one("DELETE").accept()
+    assert wire.receiver.names[before:] == ["lost"]
+    assert not wire.clock.getDelayedCalls()
+
+
 def test_closing_before_there_is_a_connection() -> None:
     """Nothing was made, so nothing is deleted."""
     wire = Wire()

@@ -151,6 +151,8 @@ class HttpClientTransport:
         self._closing = True
         self._inbox.stop()
         self._holds.forget()
+        # Read on, and throw away what comes: a server that is stuck writing to us would not take our last messages.
+        self._paused_by_receiver = self._held_by_output = False
         self._set_reading(True)
         if self.connection_id is None:
             self._goodbye()
