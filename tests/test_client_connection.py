@@ -684,6 +684,28 @@ def test_a_refused_load_leaves_no_session(half: ClientHalf) -> None:
     assert list(half.connection._sessions) == ["s1"]
 
 
+@pytest.mark.parametrize("second", ["opened", "refused"])
+def test_a_refused_load_leaves_what_another_opens(half: ClientHalf, second: str) -> None:
+    """A session that is loaded twice at once is there if either is answered so, and none if both are refused."""
+    calls, numbers = [], []
+    for _ in range(2):
+        calls.append(half.connection.load_session("s2", "/w"))
+        numbers.append(half.last_id())
+    refusal = {"error": {"code": -32002, "message": "m"}}
+    half.send({"id": numbers[0], **refusal})
+    failure(calls[0], AcpError)
+    assert list(half.connection._sessions) == ["s1", "s2"]
+    half.send({"id": numbers[1], **({"result": {}} if second == "opened" else refusal)})
+    if second == "refused":
+        failure(calls[1], AcpError)
+        assert list(half.connection._sessions) == ["s1"]
+        return
+    session = success(calls[1])
+    assert half.connection.sessions["s2"] is session
+    half.update("x", "s2")
+    assert len(session.take_updates()) == 1
+
+
 def test_closing_ends_the_turn_by_the_agents_answer(half: ClientHalf) -> None:
     """session/close is one message; the turn's answer and the close's come from the agent."""
     turn = half.session.prompt("go")

@@ -716,6 +716,30 @@ def test_a_page_in_the_browser_is_over_once() -> None:
 # ---- edges
 
 
+@pytest.mark.parametrize("second", ["opened", "refused"])
+def test_resuming_twice_at_once(second: str) -> None:
+    """The session is there if either is answered so, and none if both are refused."""
+    talk = ClientHalf(client())
+    calls, numbers = [], []
+    for _ in range(2):
+        calls.append(Watched(talk.second.resume_session("s2", "/w")))
+        numbers.append(talk.last_id())
+    refusal = {"error": {"code": -32002, "message": "m"}}
+    talk.send({"id": numbers[0], **refusal})
+    assert isinstance(calls[0].value, ResourceNotFound)
+    assert list(talk.second.sessions) == ["s1", "s2"]
+    talk.send({"id": numbers[1], **({"result": {}} if second == "opened" else refusal)})
+    if second == "refused":
+        assert isinstance(calls[1].value, ResourceNotFound)
+        assert list(talk.second.sessions) == ["s1"]
+        return
+    session = calls[1].value
+    assert talk.second.sessions["s2"] is session
+    done = Watched(session.when_idle())
+    talk.send(update("state_update", "s2", state="running"), update("state_update", "s2", state="idle"))
+    assert isinstance(done.value, v2.IdleStateUpdate)
+
+
 def test_two_sessions_that_are_opened_at_once() -> None:
     """B30: what came early goes to its own session; what belongs to none is dropped when the last is open."""
     talk = ClientHalf(client())

@@ -311,18 +311,15 @@ class ClientConnection(Connection):
         call = self.prepare(request)
         known = session_id in self._sessions
         session = self.require_session(session_id)
-        replayed = session.replaying() if isinstance(request, v1.LoadSessionRequest) else None
+        over = session.reopening(known, isinstance(request, v1.LoadSessionRequest))
 
         def opened(response: Any) -> ClientSession:
-            if replayed is not None:
-                replayed(True)
+            over(True)
             session.answered(response, request)
             return session
 
         def refused(failure: Failure) -> Failure:
-            if replayed is not None:
-                replayed(False)
-            if not known:
+            if over(False):
                 self._sessions.pop(session_id, None)
                 session.end()
             return failure

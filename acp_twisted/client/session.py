@@ -122,6 +122,8 @@ class ClientSession:
         self._state: SessionState | None = None
         self._followers: list[SessionFollower] = []
         self._over = False
+        self._kept = False
+        self._reopening = 0
         self._turn: PromptTurn | None = None
         self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
         limits = connection.limits
@@ -264,14 +266,28 @@ class ClientSession:
         """
         self._tell("turn_cancelled", turn)
 
-    def replaying(self) -> Callable[[bool], None]:
+    def reopening(self, known: bool, replayed: bool) -> Callable[[bool], bool]:
         """
-        C{session/load} is about to be sent.
+        C{session/load} or C{session/resume} is about to be sent.
 
-        @return: to be called when it is answered, with whether the agent did it.
+        @param known: whether the session was there before.
+        @param replayed: whether the conversation comes again.
+        @return: to be called when it is answered, with whether the agent did it.  It says whether the session is none:
+            it was not there, and no such request has opened it, or may still do so.
         """
-        self._tell("replay_began")
-        return lambda loaded: self._tell("replay_ended", loaded)
+        self._kept = self._kept or (known and not self._reopening)
+        self._reopening += 1
+        if replayed:
+            self._tell("replay_began")
+
+        def answered(done: bool) -> bool:
+            self._reopening -= 1
+            self._kept = self._kept or done
+            if replayed:
+                self._tell("replay_ended", done)
+            return not (self._kept or self._reopening)
+
+        return answered
 
     def end(self) -> None:
         """

@@ -266,18 +266,15 @@ class ClientConnection(Connection):
         session_id = request.session_id
         known = session_id in self._sessions
         session = self.require_session(session_id)
-        replayed = session.replaying() if request.replay_from is not None else None
+        over = session.reopening(known, request.replay_from is not None)
 
         def opened(response: v2.ResumeSessionResponse) -> ClientSession:
-            if replayed is not None:
-                replayed(True)
+            over(True)
             session.answered(response, request)
             return session
 
         def refused(failure: Failure) -> Failure:
-            if replayed is not None:
-                replayed(False)
-            if not known:
+            if over(False):
                 self._sessions.pop(session_id, None)
                 session.end(_as_error(failure))
             return failure

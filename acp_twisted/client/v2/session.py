@@ -60,6 +60,8 @@ class ClientSession:
         self._followers: list[SessionFollower] = []
         self._listeners: list[Callable[[v2.SessionUpdate], Any]] = []
         self._over: AcpError | None = None
+        self._kept = False
+        self._reopening = 0
         limits = connection.limits
         self._outside: Kept[v2.SessionUpdate] = Kept(
             "updates outside of prompts", limits.max_early_updates, limits.max_queued_bytes
@@ -306,14 +308,28 @@ class ClientSession:
         self.opened, self.asked = response, asked
         self._tell("described", response.config_options, response.available_commands)
 
-    def replaying(self) -> Callable[[bool], None]:
+    def reopening(self, known: bool, replayed: bool) -> Callable[[bool], bool]:
         """
-        C{session/resume} is about to be sent, for a replay.
+        C{session/resume} is about to be sent.
 
-        @return: to be called when it is answered, with whether the agent did it.
+        @param known: whether the session was there before.
+        @param replayed: whether the conversation comes again.
+        @return: to be called when it is answered, with whether the agent did it.  It says whether the session is none:
+            it was not there, and no such request has opened it, or may still do so.
         """
-        self._tell("replay_began")
-        return lambda resumed: self._tell("replay_ended", resumed)
+        self._kept = self._kept or (known and not self._reopening)
+        self._reopening += 1
+        if replayed:
+            self._tell("replay_began")
+
+        def answered(done: bool) -> bool:
+            self._reopening -= 1
+            self._kept = self._kept or done
+            if replayed:
+                self._tell("replay_ended", done)
+            return not (self._kept or self._reopening)
+
+        return answered
 
     def deliver(self, update: v2.SessionUpdate, size: int) -> tuple[list[Deferred[object]], Callable[[], None]]:
         """
