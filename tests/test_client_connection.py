@@ -706,6 +706,26 @@ def test_a_refused_load_leaves_what_another_opens(half: ClientHalf, second: str)
     assert len(session.take_updates()) == 1
 
 
+def test_a_session_that_is_opened_behind_the_loss_is_over(user: User) -> None:
+    """Its answer had to wait for a handler, and the link is gone by then: whoever follows it is told."""
+    busy: Deferred[None] = Deferred()
+    half = ClientHalf(builder(user).ext_notification_handler("_x/slow", lambda _: busy).build())
+    opening = half.connection.new_session("/w")
+    number = half.last_id()
+    half.send({"method": "_x/slow", "params": {}}, {"id": number, "result": {"sessionId": "s2"}})
+    half.link.b.abort("gone")
+    no_result(opening)
+    busy.callback(None)
+    told: list[str] = []
+
+    class Follower(SessionFollower):
+        def ended(self) -> None:
+            told.append("ended")
+
+    success(opening).follow(Follower())
+    assert told == ["ended"]
+
+
 def test_closing_ends_the_turn_by_the_agents_answer(half: ClientHalf) -> None:
     """session/close is one message; the turn's answer and the close's come from the agent."""
     turn = half.session.prompt("go")

@@ -77,7 +77,7 @@ class ClientConnection(Connection):
         self._permissions: dict[str, dict[IncomingRequest, None]] = {}  # in the order of their arrival
         self._elicitations = Elicitations(self.limits.max_elicitations, self.limits.max_id_length)
         self._knows_subagents = client.capabilities.subagents is not None
-        self._opening = 0
+        self._opening, self._lost = 0, False
         self._early: Kept[tuple[v1.SessionNotification, int]] = Kept(
             "updates of sessions that are being opened", self.limits.max_early_updates, self.limits.max_queued_bytes
         )
@@ -336,6 +336,8 @@ class ClientConnection(Connection):
             session = self._sessions[session_id] = ClientSession(self, session_id)
             if self.client.track_sessions:
                 session.track()
+            if self._lost:  # its answer has waited for a handler, and for the end of the connection
+                session.end()
         return session
 
     def list_sessions(self, cwd: str | None = None, cursor: str | None = None) -> Call[v1.ListSessionsResponse]:
@@ -588,6 +590,7 @@ class ClientConnection(Connection):
         """
         See L{IRouter<acp_twisted.jsonrpc.router.IRouter>}.
         """
+        self._lost = True
         self._permissions.clear()
         self._early.take()
         for session in list(self._sessions.values()):
