@@ -5,12 +5,15 @@ What is waited for for a time, and the reactor, or the machine, stands still for
 from __future__ import annotations
 
 import pytest
+from http_server_fakes import Server
 from transport_fakes import FakeProcess, Passes, RecordingReceiver, SocketTransport
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import Ping
 
 from acp_twisted.limits import Limits
 from acp_twisted.transports.command import AgentCommand
+from acp_twisted.transports.http.flood import LINGER_SECONDS
+from acp_twisted.transports.memory import MemoryLink
 from acp_twisted.transports.patience import LATE_SECONDS, Patience
 from acp_twisted.transports.process import ProcessTransport
 from acp_twisted.transports.process_group import ProcessGroup
@@ -148,3 +151,32 @@ def test_a_terminated_program_has_its_time() -> None:
     clock.pump([SECONDS / 2, SECONDS / 2, 0])
     assert len(signals) == 2
     group.exited()
+
+
+@STALLS
+def test_a_receiver_in_memory_and_a_stall(stall: float) -> None:
+    """One that waits for room of its own, which was there meanwhile, is not cut for having taken nothing (B81)."""
+    clock, a, b = Passes(), RecordingReceiver(), RecordingReceiver()
+    link = MemoryLink(a, b, clock, Limits(stall_timeout=SECONDS))
+    link.b.pauseProducing()
+    link.a.send(b"1")
+    clock.advance(SECONDS * stall)
+    link.b.resumeProducing()
+    clock.pump([SECONDS] * 3)
+    assert b.messages == [b"1"]
+    assert b.names == ["made", "message"]
+    assert clock.calls == []
+
+
+@pytest.mark.parametrize("stall", [1.0, 10.0])
+def test_the_sockets_of_a_site_and_a_stall(stall: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a server stops, what it has written may leave, although the time for that was slept through (B72)."""
+    monkeypatch.setattr("http_server_fakes.Clock", Passes)
+    server = Server()
+    wire = server.connect()
+    closed = server.site.close_all()
+    server.clock.advance(LINGER_SECONDS * stall)
+    assert not wire.socket.aborted
+    wire.lose()
+    assert closed.called
+    assert server.clock.calls == []

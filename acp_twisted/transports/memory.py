@@ -8,7 +8,7 @@ from collections import deque
 from typing import Literal
 
 from attrs import frozen
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -17,6 +17,7 @@ from zope.interface import implementer
 from acp_twisted.errors import AcpConnectionError, LimitExceeded
 from acp_twisted.interfaces import IMessageReceiver, IMessageTransport
 from acp_twisted.limits import Limits
+from acp_twisted.transports.patience import Patience
 
 _log = Logger()
 
@@ -60,7 +61,7 @@ class MemoryTransport:
         self._half_closed = False
         self._lost = False
         self._above_high_water = False
-        self._stall: IDelayedCall | None = None
+        self._stall: Patience | None = None
 
     def send(self, message: bytes) -> None:
         if self.closed or self._half_closed:
@@ -135,7 +136,7 @@ class MemoryTransport:
 
     def _watch(self) -> None:
         if self._queue and self._stall is None and not self._lost and self._link.other(self).paused:
-            self._stall = self._link.clock.callLater(self._link.limits.stall_timeout, self._stalled)
+            self._stall = Patience(self._link.clock, self._link.limits.stall_timeout, self._stalled)
 
     def _stop_watching(self) -> None:
         if self._stall is not None:

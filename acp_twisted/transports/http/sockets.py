@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
+from twisted.internet.interfaces import IProtocol, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -42,7 +42,7 @@ class Sockets:
         self._open: dict[Any, Socket] = {}
         self._idle: Counter[str | None] = Counter()
         self._closing = False
-        self._aborting: IDelayedCall | None = None
+        self._aborting: Patience | None = None
         self._waiting: list[Deferred[None]] = []
 
     def __len__(self) -> int:
@@ -83,7 +83,7 @@ class Sockets:
         done: Deferred[None] = Deferred()
         self._waiting.append(done)
         if self._aborting is None:
-            self._aborting = self.clock.callLater(LINGER_SECONDS, self._abort_all)
+            self._aborting = Patience(self.clock, LINGER_SECONDS, self._abort_all)
             for socket in list(self._open.values()):
                 socket.let_go()
         return done
