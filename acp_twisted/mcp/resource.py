@@ -53,7 +53,7 @@ from acp_twisted.mcp.headers import (
 from acp_twisted.mcp.responses import abort_response, answer_json, begin_events, frame_event
 from acp_twisted.mcp.server import MAX_ACTIVE, McpRequest, check_envelope, log_level_of
 from acp_twisted.mcp.versions import CANCELLED, HANDSHAKE, META_VERSION, STATELESS, meta_of
-from acp_twisted.transports.http.below import transport_of
+from acp_twisted.transports.http.channels import transport_of
 from acp_twisted.transports.http.security import LOOPBACK, IAuthentication, OriginPolicy, host_is_allowed
 from acp_twisted.transports.tls import end_with_peer
 

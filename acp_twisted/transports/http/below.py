@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from acp_twisted.limits import KiB
+from acp_twisted.transports.http.channels import transport_of
 
 _log = Logger()
 
@@ -36,14 +37,6 @@ def abort_exchange(request: Any) -> None:
         channel.abortConnection()
     else:
         channel.transport.abortConnection()
-
-
-def transport_of(request: Any) -> Any:
-    """
-    The transport of the connection that a request came by, which a stream of HTTP/2 shares with others.
-    """
-    channel = request.channel
-    return getattr(channel, "_conn", channel).transport
 
 
 def stream_end(channel: Any) -> Deferred[Any] | None:

@@ -17,7 +17,8 @@ from twisted.web.server import NOT_DONE_YET
 
 from acp_twisted.interfaces import IMessageReceiverFactory
 from acp_twisted.jsonrpc.routing import Envelope, read_envelope
-from acp_twisted.transports.http.below import allow_streams, notice_dead_peer, take_turns, transport_of
+from acp_twisted.transports.http.below import allow_streams, notice_dead_peer, take_turns
+from acp_twisted.transports.http.channels import transport_of
 from acp_twisted.transports.http.connection import HttpConnection, Post, refuse, respond
 from acp_twisted.transports.http.rules import (
     CONNECTION_ID,

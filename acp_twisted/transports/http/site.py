@@ -16,7 +16,8 @@ from twisted.web.pages import notFound
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
-from acp_twisted.transports.http.below import abort_exchange, take_turns, transport_of
+from acp_twisted.transports.http.below import abort_exchange, take_turns
+from acp_twisted.transports.http.channels import transport_of
 from acp_twisted.transports.http.flood import LINGER_SECONDS
 from acp_twisted.transports.http.resource import AcpResource
 from acp_twisted.transports.http.rules import shown_method
