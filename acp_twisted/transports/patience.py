@@ -12,13 +12,12 @@ LATE_SECONDS = 0.5
 """A time that is over so much later than it was due was not waited: the reactor, or the machine, stood still."""
 
 
-class Patience:
+class Wait:
     """
     Runs out when nothing has come for some time.
 
-    Time alone does not tell.  After a stall of the reactor, or a sleep of the machine, what is due is run before what
-    has come meanwhile is read, and whoever was waited for may have slept as well.  So a time that was not really waited
-    begins anew, and the reactor looks once more at its descriptors before any is over.
+    Time alone does not tell.  After a stall the reactor runs what is due before it reads what has come meanwhile, so it
+    looks once more at its descriptors before the time is over.
     """
 
     def __init__(self, clock: IReactorTime, seconds: float, over: Callable[[], object]) -> None:
@@ -49,13 +48,30 @@ class Patience:
         self._call.cancel()
         self._begin()
 
-    def _begin(self, *, anew: bool = False) -> None:
-        self._anew = anew
-        self._due = self._clock.seconds() + self._seconds
+    def _begin(self) -> None:
         self._call: IDelayedCall = self._clock.callLater(self._seconds, self._look_again)
 
     def _look_again(self) -> None:
+        self._call = self._clock.callLater(0, self._over)
+
+
+class Patience(Wait):
+    """
+    One that is fair to whoever is waited for, who may have slept as well: a time that was not really waited, because of
+    a stall of the reactor or a sleep of the machine, begins anew.  It does so once: a reactor that is always late must
+    get rid of its peers too.
+    """
+
+    _anew = False
+
+    def _begin(self) -> None:
+        self._anew = False
+        self._due = self._clock.seconds() + self._seconds
+        super()._begin()
+
+    def _look_again(self) -> None:
         if self._clock.seconds() - self._due > LATE_SECONDS and not self._anew:
-            self._begin(anew=True)
+            self._begin()
+            self._anew = True
         else:
-            self._call = self._clock.callLater(0, self._over)
+            super()._look_again()
