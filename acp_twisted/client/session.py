@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from acp_twisted.client.followers import SessionFollower
 from acp_twisted.client.kept import Kept
 from acp_twisted.client.offers import Offers
+from acp_twisted.client.openings import Openings
 from acp_twisted.client.state import SessionState
 from acp_twisted.client.updates import UpdateQueue
 from acp_twisted.errors import AcpError, SessionBusy
@@ -122,8 +123,7 @@ class ClientSession:
         self._state: SessionState | None = None
         self._followers: list[SessionFollower] = []
         self._over = False
-        self._kept = False
-        self._reopening = 0
+        self._openings = Openings()
         self._turn: PromptTurn | None = None
         self._listeners: list[Callable[[v1.SessionUpdate], Any]] = []
         limits = connection.limits
@@ -268,26 +268,9 @@ class ClientSession:
 
     def reopening(self, known: bool, replayed: bool) -> Callable[[bool], bool]:
         """
-        C{session/load} or C{session/resume} is about to be sent.
-
-        @param known: whether the session was there before.
-        @param replayed: whether the conversation comes again.
-        @return: to be called when it is answered, with whether the agent did it.  It says whether the session is none:
-            it was not there, and no such request has opened it, or may still do so.
+        See L{Openings.begin}.
         """
-        self._kept = self._kept or (known and not self._reopening)
-        self._reopening += 1
-        if replayed:
-            self._tell("replay_began")
-
-        def answered(done: bool) -> bool:
-            self._reopening -= 1
-            self._kept = self._kept or done
-            if replayed:
-                self._tell("replay_ended", done)
-            return not (self._kept or self._reopening)
-
-        return answered
+        return self._openings.begin(known, replayed, self._tell)
 
     def end(self) -> None:
         """

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from acp_twisted.client.kept import Kept
+from acp_twisted.client.openings import Openings
 from acp_twisted.client.v2.followers import SessionFollower
 from acp_twisted.client.v2.foreground import Foreground
 from acp_twisted.client.v2.picture import FINISHED
@@ -60,8 +61,7 @@ class ClientSession:
         self._followers: list[SessionFollower] = []
         self._listeners: list[Callable[[v2.SessionUpdate], Any]] = []
         self._over: AcpError | None = None
-        self._kept = False
-        self._reopening = 0
+        self._openings = Openings()
         limits = connection.limits
         self._outside: Kept[v2.SessionUpdate] = Kept(
             "updates outside of prompts", limits.max_early_updates, limits.max_queued_bytes
@@ -310,26 +310,9 @@ class ClientSession:
 
     def reopening(self, known: bool, replayed: bool) -> Callable[[bool], bool]:
         """
-        C{session/resume} is about to be sent.
-
-        @param known: whether the session was there before.
-        @param replayed: whether the conversation comes again.
-        @return: to be called when it is answered, with whether the agent did it.  It says whether the session is none:
-            it was not there, and no such request has opened it, or may still do so.
+        See L{Openings.begin}.
         """
-        self._kept = self._kept or (known and not self._reopening)
-        self._reopening += 1
-        if replayed:
-            self._tell("replay_began")
-
-        def answered(done: bool) -> bool:
-            self._reopening -= 1
-            self._kept = self._kept or done
-            if replayed:
-                self._tell("replay_ended", done)
-            return not (self._kept or self._reopening)
-
-        return answered
+        return self._openings.begin(known, replayed, self._tell)
 
     def deliver(self, update: v2.SessionUpdate, size: int) -> tuple[list[Deferred[object]], Callable[[], None]]:
         """
