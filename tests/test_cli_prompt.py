@@ -10,6 +10,7 @@ import os
 import signal
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -352,24 +353,32 @@ def test_a_held_permission_is_answered_by_the_cancellation() -> None:
     assert run.lines()[0] == chunk('["cancelled","cancelled"]')
 
 
+class Gone(io.StringIO):
+    """
+    Nobody reads it.
+    """
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+
+def scripted(links: list[MemoryLink], clock: Clock, client: AcpClient) -> Deferred[ClientConnection]:
+    """
+    Connect to the scripted agent, by one more link.
+    """
+    connection = client.connection(clock)
+    links.append(MemoryLink(connection.peer, build_agent().build_receiver(clock), clock))
+    return succeed(connection)
+
+
 def test_output_that_nobody_reads_ends_the_run() -> None:
     """Status 141, as shells say it of SIGPIPE; the agent is let go."""
-
-    class Gone(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
     out = Gone()
     clock = Clock()
     links: list[MemoryLink] = []
-
-    def connect(client: AcpClient) -> Deferred[ClientConnection]:
-        connection = client.connection(clock)
-        links.append(MemoryLink(connection.peer, build_agent().build_receiver(clock), clock))
-        return succeed(connection)
-
     options = PromptOptions(text="stream 9 1", cwd="/")
-    run = PromptRun(clock, options, TextReport(out, io.StringIO(), False), permit=hold, connect=connect)
+    report = TextReport(out, io.StringIO(), False)
+    run = PromptRun(clock, options, report, permit=hold, connect=partial(scripted, links, clock))
     assert success(Deferred.fromCoroutine(run.run())) == 141
     assert links[0].a.closed
 
@@ -377,21 +386,11 @@ def test_output_that_nobody_reads_ends_the_run() -> None:
 @pytest.mark.parametrize("how", ["timeout", "error"])
 def test_an_error_that_nobody_reads_ends_the_run(how: str) -> None:
     """It is not the printing of it that ends the agent."""
-
-    class Gone(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
     clock = Clock()
     links: list[MemoryLink] = []
-
-    def connect(client: AcpClient) -> Deferred[ClientConnection]:
-        connection = client.connection(clock)
-        links.append(MemoryLink(connection.peer, build_agent().build_receiver(clock), clock))
-        return succeed(connection)
-
     options = PromptOptions(text="hang" if how == "timeout" else "fail -32050", cwd="/", timeout=5.0)
-    run = PromptRun(clock, options, JsonReport(Gone(), io.StringIO()), permit=hold, connect=connect)
+    report = JsonReport(Gone(), io.StringIO())
+    run = PromptRun(clock, options, report, permit=hold, connect=partial(scripted, links, clock))
     status = Deferred.fromCoroutine(run.run())
     clock.advance(5)
     assert success(status) == 141
