@@ -255,15 +255,21 @@ def test_an_answer_goes_the_way_of_its_request() -> None:
     assert b"Acp-Session-Id" not in eight.headers
 
 
-def test_an_answer_of_load_that_a_stall_lies_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """J4: what came during a stall comes before it, although the time that it waits at most is over."""
-    monkeypatch.setattr("http_fakes.Clock", Passes)
-    wire = Wire()
+def loading(limits: Limits | None = None) -> tuple[Wire, FakeExchange, FakeExchange]:
+    """A connection that has asked for session/load, its stream and the session's."""
+    wire = Wire(limits)
     stream = wire.initialize()
     wire.send(id=1, method="session/load", params={"sessionId": "s-1"})
     session = wire.one("GET")
     session.open()
     wire.one("POST").accept()
+    return wire, stream, session
+
+
+def test_an_answer_of_load_that_a_stall_lies_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """J4: what came during a stall comes before it, although the time that it waits at most is over."""
+    monkeypatch.setattr("http_fakes.Clock", Passes)
+    wire, stream, session = loading()
     stream.event(result(1))
     wire.clock.advance(MAX_QUIET_SECONDS * 2)
     session.event(UPDATE)
@@ -274,12 +280,7 @@ def test_an_answer_of_load_that_a_stall_lies_behind(monkeypatch: pytest.MonkeyPa
 
 def test_updates_come_before_the_answer_of_load() -> None:
     """J4: the answer of session/load waits until the session's own stream is silent, but not for ever."""
-    wire = Wire()
-    stream = wire.initialize()
-    wire.send(id=1, method="session/load", params={"sessionId": "s-1"})
-    session = wire.one("GET")
-    session.open()
-    wire.one("POST").accept()
+    wire, stream, session = loading()
     stream.event(result(1))
     session.event(UPDATE)
     wire.clock.advance(QUIET_SECONDS * 0.9)
@@ -295,17 +296,6 @@ def test_updates_come_before_the_answer_of_load() -> None:
         wire.clock.advance(QUIET_SECONDS / 2)
         session.event(UPDATE)
     assert result(2) in wire.messages
-
-
-def loading(limits: Limits | None = None) -> tuple[Wire, FakeExchange, FakeExchange]:
-    """A connection that has asked for session/load, its stream and the session's."""
-    wire = Wire(limits)
-    stream = wire.initialize()
-    wire.send(id=1, method="session/load", params={"sessionId": "s-1"})
-    session = wire.one("GET")
-    session.open()
-    wire.one("POST").accept()
-    return wire, stream, session
 
 
 def comment(stream: FakeExchange, text: str) -> None:
